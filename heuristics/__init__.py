@@ -1,0 +1,1 @@
+"""Scheduling policies and the simulator that runs them."""

@@ -1,0 +1,1 @@
+"""The problem, the answer, and what makes an answer valid; no algorithms."""

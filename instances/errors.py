@@ -1,0 +1,41 @@
+"""The one error for input that cannot be used."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """Input that cannot be used; the text names file, field, value and what was expected.
+
+    Parameters
+    ----------
+    message
+        What is wrong, with the value found and what was expected.
+    field
+        Path of the field inside the file or object, like ``requests[3].prompt_tokens``.
+    file
+        The file, where the input came from one.
+    """
+
+    def __init__(self, message: str, *, field: str = "", file: str = "") -> None:
+        self.message = message
+        self.field = field
+        self.file = file
+        super().__init__(": ".join(part for part in (file, field, message) if part))
+
+    @classmethod
+    def expected(cls, what: str, value: object, field: str) -> InputError:
+        """Return the error "expected `what`, got `value`" at `field`."""
+        return cls(f"expected {what}, got {value!r}", field=field)
+
+    def inside(self, prefix: str) -> InputError:
+        """Return the same error seen from the object that holds this one under `prefix`."""
+        return InputError(self.message, field=join_path(prefix, self.field), file=self.file)
+
+    def in_file(self, file: str) -> InputError:
+        """Return the same error with the file's name."""
+        return InputError(self.message, field=self.field, file=file)
+
+
+def join_path(prefix: str, field: str) -> str:
+    """Return ``prefix.field`` (or whichever of the two is not empty)."""
+    return ".".join(part for part in (prefix, field) if part)

@@ -1,0 +1,1 @@
+"""The exact model, combinatorial bounds and the proved frontier."""

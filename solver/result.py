@@ -1,0 +1,118 @@
+"""What the solver answers: a value, a bound, their proof status, and the schedule that shows the value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from instances.schedule import Schedule
+
+OPTIMAL = "OPTIMAL"
+FEASIBLE = "FEASIBLE"
+INFEASIBLE = "INFEASIBLE"
+UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer of one solve.
+
+    Parameters
+    ----------
+    status
+        ``OPTIMAL`` (proved), ``FEASIBLE`` (a checked schedule and a proved bound), ``INFEASIBLE`` (proved) or
+        ``UNKNOWN`` (neither; never shown as infeasible).
+    minimize
+        The objective's metric name; `slo_attainment` is maximised.
+    value, bound
+        Of the schedule, and proved, in the unit of the metric (ms; a share for `slo_attainment`); None where there
+        is none.
+    amount, bound_amount
+        The same as exact integers (µs, sums of µs for means, a count of requests for `slo_attainment`).
+    gap
+        (value - bound) / value, for a maximised objective (bound - value) / bound; None without value.
+    wall_s
+        Seconds that it took.
+    schedule
+        Accepted by the checker, its recomputed metrics equal the claimed ones; None without value.
+    metrics
+        All metrics of the schedule, keys with units, as `instances.metrics.report` gives them.
+    interrupted
+        Whether the user stopped it.
+    notes
+        Sentences for the user: what the answer holds for, what was left out.
+    """
+
+    status: str
+    minimize: str
+    value: float | None = None
+    bound: float | None = None
+    gap: float | None = None
+    wall_s: float = 0.0
+    schedule: Schedule | None = None
+    metrics: dict[str, Any] = field(default_factory=dict)
+    amount: int | None = None
+    bound_amount: int | None = None
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """One point of a frontier.
+
+    Parameters
+    ----------
+    values, bounds
+        In the axes' units; `bounds` is what is proved: no schedule that reaches ``values[1]`` on the second axis is
+        better than ``bounds[0]`` on the first, and none that reaches ``values[0]`` on the first is better than
+        ``bounds[1]`` on the second.
+    amounts
+        `values` as exact integers.
+    status
+        ``OPTIMAL`` when proved nondominated, else ``FEASIBLE``.
+    schedule, metrics
+        One schedule with these values, and all of its metrics.
+    """
+
+    values: tuple[float, ...]
+    bounds: tuple[float, ...]
+    amounts: tuple[int, ...]
+    status: str
+    schedule: Schedule
+    metrics: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """The nondominated value pairs of an instance.
+
+    Parameters
+    ----------
+    axes, units
+        Metric names, and the units of their values.
+    points
+        In order of the first axis.
+    complete
+        Whether every point is proved and nothing is missing between them (up to `resolution`).
+    open_intervals
+        Where points may be missing: one dict per interval, ``{"axis", "above", "below"}`` in the unit of the axis,
+        None for an open end.
+    status
+        ``OPTIMAL`` when complete, ``FEASIBLE``, ``INFEASIBLE`` (no schedule obeys the limits) or ``UNKNOWN``.
+    resolution
+        Grid on the second axis, None for the complete set.
+    interrupted
+        Whether the user stopped it.
+    """
+
+    axes: tuple[str, ...]
+    units: tuple[str, ...]
+    points: tuple[FrontierPoint, ...]
+    complete: bool
+    open_intervals: tuple[dict[str, Any], ...] = ()
+    status: str = OPTIMAL
+    resolution: float | None = None
+    wall_s: float = 0.0
+    interrupted: bool = False
+    notes: tuple[str, ...] = ()
