@@ -73,6 +73,10 @@ class Piece:
         return us_from_ps(self.tile_ps * -(-tokens // self.tile_tokens))
 
 
+KINDS = ("linear", "pieces", "unit", "roofline")
+"""How files say a cost."""
+
+
 @dataclass(frozen=True, slots=True)
 class Roofline:
     """Where a cost model with pieces from public figures came from (see `instances.roofline`)."""
@@ -123,6 +127,20 @@ class CostModel:
             object.__setattr__(self, "capture_sizes", tuple(sorted(set(sizes))))
         elif self.eager_ps:
             raise InputError.expected("capture_sizes beside eager_ms", None, "capture_sizes")
+        self._check_kind()
+
+    def _check_kind(self) -> None:
+        """Refuse a kind that a file could not say without loss."""
+        if self.kind not in KINDS:
+            raise InputError.expected(f"one of {', '.join(KINDS)}", self.kind, "kind")
+        if (self.kind == "roofline") != (self.roofline is not None):
+            raise InputError.expected("a preset exactly for kind roofline", self.roofline, "roofline")
+        plain = self.is_linear and not (self.swap_out_ps or self.swap_in_ps)
+        plain = plain and self.pieces[0].tile_tokens is None
+        if self.kind == "linear" and not plain:
+            raise InputError.expected("kind pieces for more than base, prefill and decode", self.kind, "kind")
+        if self.kind == "unit" and not (plain and self.pieces == (Piece(base_ps=PS_PER_MS),)):
+            raise InputError.expected("kind unit for 1 ms per iteration only", self.kind, "kind")
 
     @classmethod
     def linear(cls, iteration_ps: int = 0, prefill_ps: int = 0, decode_ps: int = 0) -> CostModel:

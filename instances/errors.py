@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+SHOWN_LENGTH = 80
+
 
 class InputError(ValueError):
     """Input that cannot be used; the text names file, field, value and what was expected.
@@ -25,7 +30,7 @@ class InputError(ValueError):
     @classmethod
     def expected(cls, what: str, value: object, field: str) -> InputError:
         """Return the error "expected `what`, got `value`" at `field`."""
-        return cls(f"expected {what}, got {value!r}", field=field)
+        return cls(f"expected {what}, got {shown(value)}", field=field)
 
     def inside(self, prefix: str) -> InputError:
         """Return the same error seen from the object that holds this one under `prefix`."""
@@ -39,3 +44,30 @@ class InputError(ValueError):
 def join_path(prefix: str, field: str) -> str:
     """Return ``prefix.field`` (or whichever of the two is not empty)."""
     return ".".join(part for part in (prefix, field) if part)
+
+
+@contextmanager
+def inside(prefix: str) -> Iterator[None]:
+    """Prefix the field of an `InputError` that the block raises."""
+    try:
+        yield
+    except InputError as error:
+        raise error.inside(prefix) from None
+
+
+@contextmanager
+def in_file(file: str) -> Iterator[None]:
+    """Name the file in an `InputError` that the block raises."""
+    try:
+        yield
+    except InputError as error:
+        raise error.in_file(file) from None
+
+
+def shown(value: object) -> str:
+    """Return `value` for a message, cut to a readable length."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to write out an int of more than 4300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 3] + "..."

@@ -9,9 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from instances import files
-from instances.errors import InputError
-from instances.units import ms_from_us, us_from_ms
+from instances import files, shapes
+from instances.conform import conform
+from instances.errors import in_file
+from instances.units import MAX_TIME_US, as_int, ms_from_us, us_from_ms
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,15 @@ class Iteration:
     restore: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "prefill", MappingProxyType(dict(self.prefill)))
+        for name in ("start_us", "duration_us"):
+            object.__setattr__(self, name, as_int(getattr(self, name), name, maximum=MAX_TIME_US))
+        chunks = {key: as_int(tokens, f"prefill[{key!r}]") for key, tokens in self.prefill.items()}
+        object.__setattr__(self, "prefill", MappingProxyType(chunks))
         for name in ("decode", "evict", "restore"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def __hash__(self) -> int:
-        return hash((self.start_us, self.duration_us, tuple(self.prefill.items()), self.decode))
+        return hash((self.start_us, self.duration_us, frozenset(self.prefill.items()), self.decode))
 
     def __reduce__(self) -> tuple[Any, ...]:  # a mapping proxy cannot be pickled
         return Iteration, (self.start_us, self.duration_us, dict(self.prefill), self.decode, self.evict, self.restore)
@@ -83,10 +87,8 @@ class Schedule:
     @classmethod
     def from_json(cls, text: str, *, file: str = "") -> Schedule:
         """Return the schedule that a JSON text describes; `file` is named in errors."""
-        try:
+        with in_file(file):
             return cls.from_dict(files.parse_json(text))
-        except InputError as error:
-            raise error.in_file(file) from None
 
     @classmethod
     def read(cls, path: Path | str) -> Schedule:
@@ -102,7 +104,7 @@ class Schedule:
     @classmethod
     def from_dict(cls, raw: Any) -> Schedule:
         """Return the schedule that a parsed JSON document describes."""
-        data: files.ScheduleFile = files.convert(raw, files.ScheduleFile)
+        data: shapes.ScheduleFile = conform(raw, shapes.ScheduleFile)
         iterations = [
             Iteration(
                 start_us=us_from_ms(entry.start_ms, f"iterations[{k}].start_ms"),
@@ -130,7 +132,7 @@ class Schedule:
             for it in self.iterations
         ]
         return {
-            "format": files.SCHEDULE_FORMAT,
+            "format": shapes.SCHEDULE_FORMAT,
             "instance": self.instance,
             "producer": self.producer,
             "iterations": iterations,

@@ -7,8 +7,9 @@ silently: a time with more than three decimals is refused unless the caller says
 from __future__ import annotations
 
 import math
-import operator
-from decimal import ROUND_HALF_UP, Decimal, localcontext
+import numbers
+from decimal import Decimal
+from fractions import Fraction
 
 from instances.errors import InputError
 
@@ -17,14 +18,26 @@ PS_PER_MS = 1_000_000_000
 PS_PER_US = 1_000_000
 MAX_TOKENS = 10**9
 """Largest token count accepted: far beyond any model, far below any overflow."""
-MAX_TIME_US = 2**53
-"""Largest time accepted (285 years): up to here milliseconds as doubles are exact to 1 µs."""
-MAX_COST_PS = 10**18
-"""Largest cost coefficient accepted (1e9 ms)."""
+MAX_TIME_US = 2**52
+"""Largest time accepted (142 years): up to here milliseconds as doubles tell every µs apart."""
+MAX_COST_PS = 2**52
+"""Largest cost coefficient accepted (75 minutes): up to here milliseconds as doubles tell every ps apart."""
+
+
+def whole_number(value: object) -> int | None:
+    """Return `value` as an int where it is a whole number of any numeric type, None otherwise (bools too)."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return None
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    whole = math.floor(value) if math.isfinite(value) else 0
+    return whole if whole == value else None
 
 
 def as_int(value: object, field: str, *, minimum: int | None = None, maximum: int = MAX_TOKENS) -> int:
-    """Return `value` as an int; integral floats and NumPy integers are taken, anything else refused.
+    """Return `value` as an int; whole floats and NumPy numbers are taken, anything else refused.
 
     Raises
     ------
@@ -32,12 +45,9 @@ def as_int(value: object, field: str, *, minimum: int | None = None, maximum: in
         For a bool, a fraction, a non-number, or a value outside ``minimum..maximum``.
     """
     what = "an integer" if minimum is None else f"an integer >= {minimum}"
-    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+    number = whole_number(value)
+    if number is None:
         raise InputError.expected(what, value, field)
-    try:
-        number = int(value) if isinstance(value, float) else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise InputError.expected(what, value, field) from None
     if minimum is not None and number < minimum:
         raise InputError.expected(what, value, field)
     if abs(number) > maximum:
@@ -50,15 +60,23 @@ def as_optional_int(value: object, field: str, *, minimum: int) -> int | None:
     return None if value is None else as_int(value, field, minimum=minimum)
 
 
-def _decimal(value: object, field: str, what: str) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+def _scaled(value: object, factor: int, maximum: int, what: str, field: str) -> Fraction:
+    """Return ``value * factor`` exactly; a float means the shortest decimal that reads back as it."""
+    if isinstance(value, bool) or not isinstance(value, (numbers.Real, Decimal)):
         raise InputError.expected(what, value, field)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InputError.expected(f"{what} (finite)", value, field)
-    number = Decimal(repr(float(value))) if isinstance(value, float) else Decimal(value)
+    if isinstance(value, (numbers.Integral, Decimal)):
+        number = Decimal(int(value)) if isinstance(value, numbers.Integral) else value
+    else:
+        number = Decimal(repr(float(value)))
     if not number.is_finite():
-        raise InputError.expected(f"{what} (finite)", value, field)
-    return number
+        raise InputError.expected(what, value, field)
+    if abs(number) > maximum // factor:  # before Fraction, which would write out 1e999999
+        raise InputError.expected(f"{what}, at most {maximum // factor}", value, field)
+    return Fraction(number) * factor
+
+
+def _half_up(number: Fraction) -> int:
+    return math.floor(number + Fraction(1, 2))
 
 
 def us_from_ms(value: object, field: str, *, minimum: int | None = 0, rounding: bool = False) -> int:
@@ -67,7 +85,7 @@ def us_from_ms(value: object, field: str, *, minimum: int | None = 0, rounding: 
     Parameters
     ----------
     value
-        int, float or Decimal, in ms.
+        int, float, Decimal or NumPy number, in ms.
     field
         Name of the field, for errors.
     minimum
@@ -78,18 +96,16 @@ def us_from_ms(value: object, field: str, *, minimum: int | None = 0, rounding: 
     Raises
     ------
     InputError
-        For NaN, infinity, a bool, a value below `minimum` or above 2**53 µs, or too many decimals.
+        For NaN, infinity, a bool, a value below `minimum` or beyond `MAX_TIME_US`, or too many decimals.
     """
-    what = "a time in ms with at most 3 decimals"
-    number = _decimal(value, field, what) * US_PER_MS
-    whole = number.to_integral_value(ROUND_HALF_UP)
+    what = "a time in ms" if rounding else "a time in ms with at most 3 decimals"
+    number = _scaled(value, US_PER_MS, MAX_TIME_US, what, field)
+    whole = _half_up(number)
     if whole != number and not rounding:
         raise InputError.expected(what, value, field)
     if minimum is not None and whole < minimum:
-        raise InputError.expected(f"a time in ms >= {ms_from_us(minimum)}", value, field)
-    if abs(whole) > MAX_TIME_US:
-        raise InputError.expected(f"a time below {MAX_TIME_US // US_PER_MS} ms", value, field)
-    return int(whole)
+        raise InputError.expected(f"a time in ms >= {ms_from_us(minimum):g}", value, field)
+    return whole
 
 
 def ps_from_ms(value: object, field: str) -> int:
@@ -98,25 +114,21 @@ def ps_from_ms(value: object, field: str) -> int:
     Raises
     ------
     InputError
-        For a negative, non-finite or non-numeric value, or one above 1e9 ms.
+        For a negative, non-finite or non-numeric value, or one above `MAX_COST_PS`.
     """
-    number = _decimal(value, field, "a number of ms >= 0")
+    number = _scaled(value, PS_PER_MS, MAX_COST_PS, "a number of ms >= 0", field)
     if number < 0:
         raise InputError.expected("a number of ms >= 0", value, field)
-    if number * PS_PER_MS > MAX_COST_PS:
-        raise InputError.expected(f"a number of ms <= {MAX_COST_PS // PS_PER_MS}", value, field)
-    with localcontext() as context:
-        context.prec = 60
-        return int((number * PS_PER_MS).to_integral_value(ROUND_HALF_UP))
+    return _half_up(number)
 
 
 def ms_from_us(value: int) -> float:
-    """Return µs as ms, the nearest double (exact back and forth up to 2**53 µs)."""
+    """Return µs as ms, the nearest double (`us_from_ms` gives the same µs back, up to `MAX_TIME_US`)."""
     return value / US_PER_MS
 
 
 def ms_from_ps(value: int) -> float:
-    """Return ps as ms, the nearest double."""
+    """Return ps as ms, the nearest double (`ps_from_ms` gives the same ps back, up to `MAX_COST_PS`)."""
     return value / PS_PER_MS
 
 
