@@ -32,7 +32,7 @@ def whole_number(value: object) -> int | None:
         return None
     if isinstance(value, numbers.Integral):
         return int(value)
-    whole: int = math.trunc(value) if math.isfinite(value) else 0
+    whole = math.floor(float(value)) if math.isfinite(value) else 0
     return whole if whole == value else None
 
 
