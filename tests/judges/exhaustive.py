@@ -7,10 +7,10 @@ an SLO; all are minimised.
 How max TBT is swept. Let F(G) be the set of nondominated amounts of the other axes under "every gap <= G". For each
 point p of F(G), its sequence of batches attains p down to some least bound g_p <= G, found on that sequence alone.
 Let G' be the largest g_p. For bounds in [G', G] the set is F(G) itself: all its points are attained there, and a
-tighter bound admits nothing new. So the sweep goes on at G' - 1, and every (p, g_p) met is attained. Nothing is missing: let
-(p, g) be nondominated, and G the smallest bound of the sweep with G >= g. Were p not in F(G), each q in F(G) that
-dominates p would need g_q > g, so G' > g and the sweep would go on at G' - 1 >= g, against the choice of G. So p is in
-F(G), and g_p <= G' <= g (again by the choice of G), hence g_p = g.
+tighter bound admits nothing new. So the sweep goes on at G' - 1, and every (p, g_p) met is attained. Nothing is
+missing: let (p, g) be nondominated, and G the smallest bound of the sweep with G >= g. Were p not in F(G), each q in
+F(G) that dominates p would need g_q > g, so G' > g and the sweep would go on at G' - 1 >= g, against the choice of G.
+So p is in F(G), and g_p <= G' <= g (again by the choice of G), hence g_p = g.
 """
 
 from __future__ import annotations

@@ -38,10 +38,10 @@ objective. Proof: the three formulas are monotone in D, and so is the objective 
 
 Theorem 3 (no more waiting). Let every request that has not started yet have arrived by E0 = D[E][S], and let every
 tau_i be tight, D[E][tau_i] + D[tau_i][S] = E0. Then the rest of the schedule has no idle time in the least solution,
-and no earlier node is ever raised above its present least value. Proof: releases are <= E0, so later ends are E0 + (sum of
-durations) if nothing is raised. A gap arc raises tau_i only if e_b - G_i > D[tau_i][S] = E0 - D[E][tau_i], i.e. if
-D[E][tau_i] + (e_b - E0) - G_i > 0, which is a positive cycle. So the prefix is described by the numbers
-(E0, lag_i = D[E][tau_i] for each i, value of each objective so far): a `Tight` label, in which a gap bound is a mere
+and no earlier node is ever raised above its present least value. Proof: releases are <= E0, so later ends are E0 +
+(sum of durations) if nothing is raised. A gap arc raises tau_i only if e_b - G_i > D[tau_i][S] = E0 - D[E][tau_i],
+i.e. if D[E][tau_i] + (e_b - E0) - G_i > 0, which is a positive cycle. So the prefix is described by the numbers (E0,
+lag_i = D[E][tau_i] for each i, value of each objective so far): a `Tight` label, in which a gap bound is a mere
 check, and smaller is better in each entry. If no G_i is finite, nothing is ever raised, and labels are tight from the
 start (arrivals then count through start = max(E0, r)).
 
