@@ -6,7 +6,6 @@ the judging is done here, by one small function per kind of type.
 
 from __future__ import annotations
 
-import json
 import math
 import numbers
 import operator
@@ -15,7 +14,7 @@ from typing import Any
 from msgspec import NODEFAULT
 from msgspec import inspect as shape
 
-from instances.errors import InputError, join_path, shown
+from instances.errors import InputError, join_path, shown, shown_json
 from instances.units import whole_number
 
 
@@ -161,7 +160,7 @@ _JUDGES: dict[type, Any] = {
 
 
 def _unfit(what: str, raw: Any, path: str) -> InputError:
-    return InputError(f"expected {what}, got {_as_json(raw)}", field=path)
+    return InputError(f"expected {what}, got {shown_json(raw)}", field=path)
 
 
 def _one_of(names: Any) -> str:
@@ -171,14 +170,3 @@ def _one_of(names: Any) -> str:
 
 def _key(name: Any) -> str:
     return name if isinstance(name, str) else shown(name)
-
-
-def _as_json(raw: Any) -> str:
-    """Return a value as a JSON file shows it; what holds other values is only named (it may be deep)."""
-    if isinstance(raw, dict):
-        return "an object"
-    if isinstance(raw, (list, tuple)):
-        return "a list"
-    if raw is None or isinstance(raw, (bool, float)):
-        return json.dumps(raw)
-    return shown(raw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -71,3 +72,14 @@ def shown(value: object) -> str:
     except ValueError:  # Python refuses to write out an int of more than 4300 digits
         return "a number of thousands of digits"
     return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 3] + "..."
+
+
+def shown_json(value: object) -> str:
+    """Return `value` as a JSON file shows it; what holds other values is only named (it may be deep)."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if value is None or isinstance(value, (bool, float)):
+        return json.dumps(value)
+    return shown(value)
