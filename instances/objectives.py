@@ -56,8 +56,13 @@ class Objective:
         return float(self.value_of(instance, amount))
 
     def limit_amount(self, instance: Instance, value: float) -> int:
-        """Return the largest amount that obeys the limit `value` (⌊n·limit⌋ for means)."""
-        return self.amount_at(instance, Fraction(Decimal(repr(float(value)))))
+        """Return the largest amount that obeys the limit `value` (⌊n·limit⌋ for means).
+
+        A value that we print is the double nearest to its amount, so it may lie just beyond it: 4/3 ms prints as
+        1.3333333333333333. The amount that prints as `value` obeys it.
+        """
+        amount = self.amount_at(instance, Fraction(Decimal(repr(float(value)))))
+        return amount + 1 if self.value(instance, amount + 1) == float(value) else amount
 
 
 def first_tokens(instance: Instance) -> list[Request]:
