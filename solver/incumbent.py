@@ -1,0 +1,103 @@
+"""Schedules that are known before the search: the heuristics', retimed and judged by the checker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from heuristics.policy import PolicyError
+from heuristics.simulator import simulate
+from instances.check import violations
+from instances.instance import Instance
+from instances.metrics import amounts
+from instances.schedule import Schedule
+from solver.problem import Problem
+from solver.timing import earliest
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A valid schedule with its exact amounts (µs, sums of µs, a count)."""
+
+    schedule: Schedule
+    amounts: Mapping[str, int]
+
+    def obeys(self, limits: Mapping[str, int]) -> bool:
+        """Return whether no amount exceeds its limit."""
+        return all(self.amounts[name] <= limit for name, limit in limits.items())
+
+
+def candidate(instance: Instance, schedule: Schedule, *, no_pause: bool = False) -> Candidate | None:
+    """Return `schedule` with its amounts, None where the checker rejects it."""
+    if violations(instance, schedule, no_pause=no_pause):
+        return None
+    return Candidate(schedule, amounts(instance, schedule))
+
+
+@dataclass
+class Incumbents:
+    """The valid schedules known so far; the solver's answer is never worse than the best of them.
+
+    Parameters
+    ----------
+    problem
+        Of the solver.
+    no_pause
+        Keep only schedules without pauses.
+    """
+
+    problem: Problem
+    no_pause: bool = False
+    found: list[Candidate] = field(default_factory=list)
+
+    def add(self, schedule: Schedule) -> Candidate | None:
+        """Keep a schedule if the checker accepts it; return it with its amounts."""
+        known = candidate(self.problem.instance, schedule, no_pause=self.no_pause)
+        if known is not None:
+            self.found.append(known)
+        return known
+
+    def add_heuristics(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Run the heuristics; a policy that fails on the instance is left out."""
+        for name in heuristic_names(self.problem):
+            if stop() and self.found:
+                return
+            try:
+                schedule = simulate(self.problem.instance, name).schedule
+            except PolicyError:
+                continue
+            self.add(schedule)
+
+    def best(self, objective: str, limits: Mapping[str, int]) -> Candidate | None:
+        """Return the best schedule that obeys the limits, mean E2E breaking ties; None where there is none.
+
+        A schedule whose gaps are too long is tried once more with its iterations moved: waiting can help.
+        """
+        good = [known for known in self.found if known.obeys(limits)]
+        if "max_tbt" in limits:
+            good += [moved for known in self.found if (moved := self._moved(known, limits)) is not None]
+        return min(good, key=lambda known: (known.amounts[objective], known.amounts["mean_e2e"]), default=None)
+
+    def _moved(self, known: Candidate, limits: Mapping[str, int]) -> Candidate | None:
+        if known.amounts["max_tbt"] <= limits["max_tbt"]:
+            return None
+        gap_limits = {r.id: limits["max_tbt"] for r in self.problem.instance.requests}
+        schedule = earliest(self.problem.instance, known.schedule, gap_limits)
+        moved = None if schedule is None else candidate(self.problem.instance, schedule, no_pause=self.no_pause)
+        return moved if moved is not None and moved.obeys(limits) else None
+
+
+def heuristic_names(problem: Problem) -> list[str]:
+    """Return the policies to try: each kind once, and greedy chunking with a ladder of chunk caps."""
+    names = ["greedy-chunked", "greedy-chunked:order=srpt", "prefill-first", "orca", "static"]
+    if not problem.engine.enable_chunked_prefill:
+        return names
+    unit = max((job.unit for job in problem.jobs if job.left), default=1)
+    top = min(problem.engine.largest_chunk, max(job.left for job in problem.jobs) or 1)
+    caps = sorted({-(-top * part // (8 * unit)) * unit for part in range(1, 8)} | {unit})
+    return names + [f"greedy-chunked:chunk={cap},order={order}" for cap in caps for order in ("fcfs", "srpt")]
+
+
+def with_producer(schedule: Schedule, producer: str) -> Schedule:
+    """Return the same schedule under another producer's name."""
+    return replace(schedule, producer=producer)

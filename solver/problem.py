@@ -1,0 +1,184 @@
+"""What the model needs to know of an instance: integers only, times shifted to the earliest arrival and scaled.
+
+Times are divided by their greatest common divisor (`Problem.tick_us` µs per tick), so unit-cost instances have small
+domains; amounts are multiples of it, so limits may be rounded down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from math import gcd
+
+from instances.cost_model import Piece
+from instances.instance import Instance
+from instances.objectives import limit_amounts
+from instances.request import Request
+from instances.units import us_from_ps
+
+LONGEST_TABLE = 20_000
+"""Longest cost table of one request: above, the model is refused as too large."""
+COUNTED = ("slo_attainment",)
+"""Objectives whose amount counts requests instead of ticks."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One request as the model sees it.
+
+    Parameters
+    ----------
+    index, request
+        Its place in the instance, and itself.
+    held
+        KV tokens at time 0, or those of a prefix hit at its first chunk.
+    unit
+        Tokens per chunk unit: a chunk is ``unit x units``, plus `remainder` where it ends the prefill.
+    units, remainder
+        ``left = unit x units + remainder``.
+    left
+        Tokens to prefill.
+    decodes
+        Decode steps after the prefill.
+    arrival
+        In ticks from the origin.
+    """
+
+    index: int
+    request: Request
+    held: int
+    unit: int
+    units: int
+    remainder: int
+    left: int
+    decodes: int
+    arrival: int
+
+    @property
+    def resident(self) -> bool:
+        """Whether it is resident at time 0."""
+        return self.request.progress is not None
+
+    @property
+    def peak(self) -> int:
+        """KV tokens at its end."""
+        return self.held + self.left + self.decodes
+
+    @property
+    def last_token(self) -> int | None:
+        """µs of its last token before time 0 (<= 0), None where there was none."""
+        progress = self.request.progress
+        return None if progress is None or not progress.emitted else progress.last_token_us
+
+
+class Problem:
+    """An instance prepared for the model.
+
+    Parameters
+    ----------
+    instance
+        With `preemption` none: eviction has a model of its own.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.engine = instance.engine
+        self.cost = instance.cost
+        self.origin_us = instance.origin_us
+        self.jobs = tuple(self._job(i, r) for i, r in enumerate(instance.requests))
+
+    def _job(self, index: int, request: Request) -> Job:
+        left = request.prefill_left
+        unit = self.engine.chunk_quantum if self.engine.enable_chunked_prefill else max(left, 1)
+        units, remainder = divmod(left, unit)
+        return Job(index, request, request.computed_before, unit, units, remainder, left, request.decodes_left,
+                   request.arrival_us - self.origin_us)
+
+    def prefill_curve(self, piece: Piece, job: Job) -> list[int]:
+        """Return the µs of the first m units of the prefill, m = 0..units, then of the whole prefill."""
+        start = piece.prefill_us(job.held)
+        marks = [job.held + job.unit * m for m in range(job.units + 1)] + [job.held + job.left]
+        return [piece.prefill_us(mark) - start for mark in marks]
+
+    def decode_curve(self, piece: Piece, job: Job) -> list[int]:
+        """Return the µs of the first t decodes, t = 0..decodes."""
+        context, total, curve = job.held + job.left, 0, [0]
+        for step in range(1, job.decodes + 1):
+            total += piece.decode_us(context + step)
+            curve.append(total)
+        return curve
+
+    @cached_property
+    def too_long(self) -> int | None:
+        """Length of a cost table that is too long to build, None where all are fine."""
+        longest = max(max(job.units, job.decodes) for job in self.jobs)
+        return longest if longest > LONGEST_TABLE else None
+
+    @cached_property
+    def tick_us(self) -> int:
+        """µs per tick: the greatest common divisor of every time in the instance."""
+        amounts = {us_from_ps(self.cost.eager_ps)}
+        for job in self.jobs:
+            amounts |= {job.arrival, -(job.last_token or 0)}
+            amounts |= {v for piece in self.cost.pieces for v in self.prefill_curve(piece, job)}
+            amounts |= {v for piece in self.cost.pieces for v in self.decode_curve(piece, job)}
+        for piece in self.cost.pieces:
+            amounts |= {piece.base_us, us_from_ps(piece.decode_ps)}
+            tiles = -(-self.engine.max_num_batched_tokens // (piece.tile_tokens or 1)) if piece.tile_ps else 0
+            amounts |= {us_from_ps(piece.tile_ps * n) for n in range(min(tiles, LONGEST_TABLE) + 1)}
+        return gcd(*amounts) or 1
+
+    def ticks(self, us: int) -> int:
+        """Return µs as ticks, rounded down."""
+        return us // self.tick_us
+
+    def amount_ticks(self, name: str, amount: int) -> int:
+        """Return an objective's amount in the model's units, rounded down (exact for reachable amounts)."""
+        return amount if name in COUNTED else amount // self.tick_us
+
+    def amount_us(self, name: str, amount: int) -> int:
+        """Return the amount that `amount_ticks` was made from."""
+        return amount if name in COUNTED else amount * self.tick_us
+
+    def limits(self, limits: Mapping[str, float] | None) -> dict[str, int]:
+        """Return limits in metric units as amounts (µs, sums, counts); see `limit_amounts`."""
+        return limit_amounts(self.instance, limits)
+
+    @cached_property
+    def count_bound(self) -> int:
+        """Iterations that suffice for every schedule: each one has a chunk or a decode, and there are no more."""
+        return sum(self.most_chunks(job) + job.decodes for job in self.jobs)
+
+    def most_chunks(self, job: Job) -> int:
+        """Return the largest number of chunks that the prefill of `job` can have."""
+        if not job.left:
+            return 0
+        if not self.engine.enable_chunked_prefill:
+            return 1
+        smallest = job.unit
+        if self.engine.chunk_sizes is not None:
+            usable = [s for s in self.engine.chunk_sizes if s % job.unit == 0]
+            smallest = min(usable, default=job.left)
+        return -(-job.left // smallest)
+
+    def fewest_chunks(self, job: Job) -> int:
+        """Return a lower bound on the number of chunks of the prefill of `job`."""
+        return -(-job.left // self.engine.largest_chunk)
+
+    @cached_property
+    def shortest_us(self) -> int:
+        """A lower bound on the duration of every iteration, in µs."""
+        return max(self.shortest_piece_us(piece) for piece in self.cost.pieces)
+
+    def shortest_piece_us(self, piece: Piece) -> int:
+        """Return the least that `piece` charges for an iteration with one decode or one chunk."""
+        least = [piece.decode_us(job.held + job.left + 1) for job in self.jobs if job.decodes]
+        for job in self.jobs:
+            curve = self.prefill_curve(piece, job) if job.left else [0]
+            least += [after - before for before, after in pairwise(curve[:-1])]
+            if job.remainder:
+                least.append(curve[-1] - curve[-2])
+        return piece.base_us + piece.tile_us(1) + min(least, default=0)
+

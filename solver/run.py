@@ -1,0 +1,129 @@
+"""Runs CP-SAT so that Ctrl-C and the clock always win: the search runs in a thread, the caller's thread waits."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ortools.sat.python import cp_model
+
+GRACE_S = 2.0
+"""Seconds that a search may overrun its limit before it is stopped from outside."""
+Progress = Callable[[str], None]
+"""Told one line about the search, now and then."""
+
+
+@dataclass
+class Clock:
+    """A time limit that is shared by everything that one command does.
+
+    Parameters
+    ----------
+    limit_s
+        Seconds from its creation.
+    """
+
+    limit_s: float
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.started
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left, never negative."""
+        return max(0.0, self.limit_s - self.elapsed_s)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to search.
+
+    Parameters
+    ----------
+    workers
+        Threads of CP-SAT; None takes eight, its smallest full portfolio, or the cores where there are more.
+    seed
+        Of the search.
+    deterministic
+        One worker and a deterministic limit: the same answer twice.
+    log
+        Print CP-SAT's own log.
+    """
+
+    workers: int | None = None
+    seed: int = 0
+    deterministic: bool = False
+    log: bool = False
+
+    @property
+    def threads(self) -> int:
+        """Number of CP-SAT workers."""
+        if self.deterministic:
+            return 1
+        return self.workers or max(8, os.cpu_count() or 1)
+
+
+class _Watcher(cp_model.CpSolverSolutionCallback):
+    """Tells of each solution found."""
+
+    def __init__(self, tell: Progress) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def on_solution_callback(self) -> None:
+        self._tell(f"value {self.objective_value:.0f}, bound {self.best_objective_bound:.0f}")
+
+
+def search(
+    model: cp_model.CpModel, settings: Settings, limit_s: float, tell: Progress | None = None
+) -> tuple[cp_model.CpSolver, int]:
+    """Solve `model` and return the solver with its status.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After the search has been stopped.
+    """
+    solver = cp_model.CpSolver()
+    parameters = solver.parameters
+    parameters.num_workers = settings.threads
+    parameters.random_seed = settings.seed
+    parameters.catch_sigint_signal = False
+    parameters.log_search_progress = settings.log
+    if settings.deterministic:
+        parameters.max_deterministic_time = limit_s
+    else:
+        parameters.max_time_in_seconds = limit_s
+    watcher = _Watcher(tell) if tell else None
+    found: list[int | BaseException] = []
+
+    def work() -> None:
+        try:
+            found.append(int(solver.solve(model, watcher)))
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    clock = Clock(limit_s + GRACE_S)
+    try:
+        while thread.is_alive():
+            thread.join(0.1)
+            if not clock.left_s and not settings.deterministic:
+                solver.stop_search()
+                thread.join(GRACE_S)
+                clock = Clock(GRACE_S)
+    except KeyboardInterrupt:
+        solver.stop_search()
+        thread.join(5 * GRACE_S)
+        raise
+    outcome = found[0]
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return solver, outcome
