@@ -38,7 +38,7 @@ def parse_json(text: str) -> Any:
     if not text.strip():
         raise InputError("is empty, expected a JSON object")
     try:
-        return json.loads(text, object_pairs_hook=_unique_keys)
+        return json.loads(text, object_pairs_hook=unique_keys)
     except json.JSONDecodeError as error:
         raise InputError(f"is not JSON: {error.msg} (line {error.lineno} column {error.colno})") from None
     except RecursionError:
@@ -49,7 +49,8 @@ def parse_json(text: str) -> Any:
         raise InputError(f"is not usable JSON: {error}") from None
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these keys and values; InputError for a key given twice (a hook of `json.loads`)."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:

@@ -18,10 +18,10 @@ PS_PER_MS = 1_000_000_000
 PS_PER_US = 1_000_000
 MAX_TOKENS = 10**9
 """Largest token count accepted: far beyond any model, far below any overflow."""
-MAX_TIME_US = 2**52
-"""Largest time accepted (142 years): up to here milliseconds as doubles tell every µs apart."""
-MAX_COST_PS = 2**52
-"""Largest cost coefficient accepted (75 minutes): up to here milliseconds as doubles tell every ps apart."""
+MAX_TIME_US = 4 * 10**15
+"""Largest time accepted (126 years): up to here milliseconds as doubles tell every µs apart."""
+MAX_COST_PS = 4 * 10**15
+"""Largest cost coefficient accepted (67 minutes): up to here milliseconds as doubles tell every ps apart."""
 
 
 def whole_number(value: object) -> int | None:

@@ -19,6 +19,7 @@ from decimal import Decimal
 from typing import Any
 
 from instances.errors import InputError, shown_json
+from instances.files import unique_keys
 from instances.traces.cells import NS_PER_MS, count, time_ns
 from instances.traces.table import place
 from instances.traces.trace import TraceRow
@@ -59,11 +60,13 @@ def with_prefix_hits(found: Sequence[TraceRow]) -> list[TraceRow]:
 
 def _row(content: str, line: int, number: int) -> TraceRow:
     try:
-        raw = json.loads(content, parse_float=Decimal, parse_int=Decimal)
+        raw = json.loads(content, parse_float=Decimal, parse_int=Decimal, object_pairs_hook=unique_keys)
     except json.JSONDecodeError as error:
         raise InputError(f"is not JSON: {error.msg}", field=f"line {line} column {error.colno}") from None
     except (RecursionError, ArithmeticError):
         raise InputError("is not usable JSON", field=f"line {line}") from None
+    except InputError as error:
+        raise InputError(error.message, field=f"line {line}") from None
     if not isinstance(raw, dict):
         raise InputError("expected a JSON object", field=f"line {line}")
     arrival, prompt, output = COLUMNS
