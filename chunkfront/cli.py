@@ -1,0 +1,105 @@
+"""The command ``chunkfront``: its commands, and one place that turns errors into exit codes.
+
+Exit codes: 0 answered, 1 the answer is no, 2 bad input or usage, 3 unknown within the limits, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from chunkfront import output
+from chunkfront.commands import check, compare, frontier, instances, policies, simulate, solve, trace
+from instances.errors import InputError
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+"""The class of all errors in the use of options; typer brings its own copy of click or uses the installed one."""
+
+
+class Chunkfront(TyperGroup):
+    """The group of all commands; bad input and usage end with one line on stderr, never with a traceback."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command and exit with its code (return it where `standalone_mode` is false)."""
+        given = sys.argv[1:] if args is None else list(args)
+        try:
+            code = super().main(
+                given, prog_name, complete_var, standalone_mode=False, windows_expand_args=windows_expand_args, **extra
+            )
+        except InputError as problem:
+            code = _refuse(str(problem), given)
+        except UsageError as problem:
+            code = _refuse_usage(problem, given)
+        except (KeyboardInterrupt, typer.Abort):
+            output.error("interrupted")
+            code = INTERRUPTED
+        if standalone_mode:
+            sys.exit(code)
+        return code
+
+
+def _refuse(text: str, args: Sequence[str]) -> int:
+    output.error(text)
+    if "--json" in args:
+        output.emit_json({"error": text})
+    return BAD_INPUT
+
+
+def _refuse_usage(problem: Any, args: Sequence[str]) -> int:
+    if type(problem).__name__ == "NoArgsIsHelpError":
+        problem.show()
+        return BAD_INPUT
+    hint = f" (see `{problem.ctx.command_path} --help`)" if problem.ctx is not None else ""
+    return _refuse(f"{problem.format_message()}{hint}", args)
+
+
+app = typer.Typer(
+    cls=Chunkfront,
+    name="chunkfront",
+    help="Exact schedules for LLM serving: the proved frontier of a small instance, and the heuristics against it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(frontier.frontier)
+app.command()(solve.solve)
+app.command()(simulate.simulate)
+app.command()(check.check)
+app.command()(compare.compare)
+app.command()(trace.trace)
+app.command()(instances.instances)
+app.command()(policies.policies)
+
+
+@app.callback()
+def _version(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        output.emit(f"chunkfront {installed('chunkfront')}\n")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?"
+    app()

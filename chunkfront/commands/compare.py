@@ -1,0 +1,125 @@
+"""``chunkfront compare``: policies x metrics with their gap to the proved optimum or bound."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chunkfront import options, output
+
+if TYPE_CHECKING:
+    from chunkfront.compare import Rules
+    from chunkfront.gaps import Comparison
+    from instances.instance import Instance
+    from solver.result import Result
+
+
+def compare(
+    instances: Annotated[
+        list[str],
+        typer.Argument(metavar="INSTANCE...", help="Files, or names of bundled instances.", show_default=False),
+    ],
+    policies: options.PoliciesOption = "all",
+    metrics: Annotated[
+        str, typer.Option("--metrics", metavar="A,B,...", help="Objectives to compare on.")
+    ] = "makespan,max_tbt,mean_ttft,mean_e2e",
+    limit: options.LimitOption = None,
+    no_pause: options.NoPauseOption = False,
+    max_preemptions: options.MaxPreemptionsOption = 1,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="S", help="Seconds for the whole command, all instances included.")
+    ] = 300.0,
+    workers: options.WorkersOption = None,
+    seed: options.SeedOption = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write the JSON document there.", show_default=False)
+    ] = None,
+    json: options.JsonOption = False,
+) -> int:
+    """Policies x metrics, with their gap to the proved optimum.
+
+    The time left is shared evenly among the optima still to be found. Ctrl-C shows what is done so far.
+    """
+    started = time.monotonic()
+    deadline = started + options.parse_seconds(time_limit)
+    names = options.parse_metrics(metrics)
+    limits = options.parse_limits(limit)
+    problems = [options.load_instance(name) for name in instances]
+    from chunkfront.running import parse_policies, run_policies
+
+    specs = parse_policies(policies)
+    output.check_writable_file(out, "--out")
+
+    from chunkfront.compare import Rules
+    from chunkfront.documents import comparison_document
+    from chunkfront.gaps import compare_with_optima
+    from chunkfront.running import exit_code
+
+    rules = Rules(limits, no_pause, max_preemptions)
+    done: list[Comparison] = []
+    for index, problem in enumerate(problems):
+        runs, stopped = run_policies(problem, specs, deadline=deadline)
+        results = _optima(problem, names, rules, deadline, len(problems) - index, workers, seed) if not stopped else {}
+        done.append(compare_with_optima(problem, runs, names, results, rules))
+        if not json:
+            _show(done[-1])
+        if stopped or any(result.interrupted for result in results.values()):
+            break
+    interrupted = len(done) < len(problems) or len(done[-1].results) < len(names) or any(
+        result.interrupted for result in done[-1].results.values()
+    )  # fmt: skip
+    document = comparison_document(done, interrupted=interrupted, wall_s=time.monotonic() - started)
+    if out is not None:
+        output.write_file(out, output.json_text(document))
+        output.message(f"wrote {out}")
+    if json:
+        output.emit_json(document)
+    statuses = [result.status for comparison in done for result in comparison.results.values()]
+    return exit_code(*statuses, interrupted=interrupted)
+
+
+def _optima(
+    problem: Instance,
+    names: tuple[str, ...],
+    rules: Rules,
+    deadline: float,
+    instances_left: int,
+    workers: int | None,
+    seed: int,
+) -> dict[str, Result]:
+    """Return the optimum of each metric, as far as the user lets it go on."""
+    from solver.model import solve
+
+    results: dict[str, Result] = {}
+    try:
+        for index, name in enumerate(names):
+            solves_left = len(names) * instances_left - index
+            share = (deadline - time.monotonic()) / solves_left
+            with output.progress(f"{name} of {problem.name}") as show:
+                results[name] = solve(
+                    problem,
+                    name,
+                    dict(rules.limits),
+                    no_pause=rules.no_pause,
+                    time_limit=max(0.01, share),
+                    workers=workers,
+                    seed=seed,
+                    max_preemptions=rules.max_preemptions,
+                    on_progress=show,
+                )
+            if results[name].interrupted:
+                break
+    except KeyboardInterrupt:
+        pass
+    return results
+
+
+def _show(comparison: Comparison) -> None:
+    from chunkfront import tables
+
+    lines = [f"{p.run.name}: not comparable, {p.reason}" for p in comparison.policies if p.reason is not None]
+    lines += dict.fromkeys(note for result in comparison.results.values() for note in result.notes)
+    output.emit_rich(tables.comparison_table(comparison), *lines, tables.CLAIRVOYANT, "")

@@ -1,0 +1,159 @@
+"""``chunkfront frontier``: the exact frontier, every heuristic in the same plane, table, plot and files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chunkfront import options, output
+
+if TYPE_CHECKING:
+    from chunkfront.compare import ComparedPolicy, Rules
+    from instances.instance import Instance
+    from solver.result import Frontier
+
+
+def frontier(
+    instance: options.InstanceArgument,
+    axes: Annotated[
+        str | None,
+        typer.Option(
+            "--axes", metavar="A,B", help="Two objectives.", show_default="the instance's, else makespan,max_tbt"
+        ),
+    ] = None,
+    policies: options.PoliciesOption = "all",
+    limit: options.LimitOption = None,
+    resolution: Annotated[
+        float | None,
+        typer.Option(
+            "--resolution",
+            metavar="MS",
+            help="Grid on the second axis, in its unit; bounds the number of points.",
+            show_default="complete",
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float, typer.Option("--time-limit", metavar="S", help="Seconds for the whole command, all points included.")
+    ] = 300.0,
+    no_pause: options.NoPauseOption = False,
+    max_preemptions: options.MaxPreemptionsOption = 1,
+    workers: options.WorkersOption = None,
+    seed: options.SeedOption = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Write frontier.json, .csv, .png and .svg there.", show_default=False
+        ),
+    ] = None,
+    json: options.JsonOption = False,
+) -> int:
+    """The main job: the exact frontier, heuristics in the same plane.
+
+    Every point of the frontier comes with its proof; the heuristics are placed in the same plane.
+    Ctrl-C or the time limit end it early with what is proved so far. The plots may take a few seconds more.
+    """
+    started = time.monotonic()
+    seconds = options.parse_seconds(time_limit)
+    limits = options.parse_limits(limit)
+    grid = options.parse_resolution(resolution)
+    problem = options.load_instance(instance)
+    pair = options.parse_axes(axes, problem)
+    from chunkfront.running import parse_policies, run_policies
+
+    specs = parse_policies(policies)
+    output.make_directory(out, "--out")
+
+    from chunkfront.compare import Rules, compare_with_frontier, hypervolumes
+    from chunkfront.documents import frontier_csv, frontier_document
+    from chunkfront.running import exit_code
+
+    rules = Rules(limits, no_pause, max_preemptions)
+    runs, stopped = run_policies(problem, specs, deadline=started + seconds)
+    found = _cut_short(pair) if stopped else _solve(problem, pair, rules, grid, started + seconds, workers, seed)
+    compared = compare_with_frontier(problem, runs, found, rules)
+    area = hypervolumes(found, compared)
+    document = frontier_document(problem.name, found, compared, area, time.monotonic() - started)
+    _write(out, {"json": lambda: output.json_text(document), "csv": lambda: frontier_csv(found, compared)})
+    if json:
+        output.emit_json(document)
+    else:
+        _show(problem, found, compared, document)
+    _write(out, {kind: partial(_plot, problem, found, compared, kind) for kind in ("png", "svg")})
+    return exit_code(found.status, interrupted=found.interrupted)
+
+
+def _solve(
+    problem: Instance,
+    axes: tuple[str, str],
+    rules: Rules,
+    resolution: float | None,
+    deadline: float,
+    workers: int | None,
+    seed: int,
+) -> Frontier:
+    """Return the frontier that can be proved until `deadline`; of an interrupted one what there is."""
+    from solver.frontier import frontier as solve_frontier
+
+    try:
+        with output.progress(f"frontier of {problem.name}") as show:
+            return solve_frontier(
+                problem,
+                axes,
+                limits=dict(rules.limits),
+                resolution=resolution,
+                no_pause=rules.no_pause,
+                time_limit=max(0.01, deadline - time.monotonic()),
+                workers=workers,
+                seed=seed,
+                max_preemptions=rules.max_preemptions,
+                on_progress=show,
+            )
+    except KeyboardInterrupt:
+        return _cut_short(axes)
+
+
+def _cut_short(axes: tuple[str, str]) -> Frontier:
+    """Return the frontier of which nothing is known yet, because the user stopped."""
+    from instances.objectives import OBJECTIVES
+    from solver.result import UNKNOWN, Frontier
+
+    units = tuple(OBJECTIVES[axis].unit for axis in axes)
+    nothing = {"axis": axes[0], "above": None, "below": None}
+    return Frontier(axes, units, (), False, (nothing,), UNKNOWN, interrupted=True)
+
+
+def _show(problem: Instance, found: Frontier, compared: Sequence[ComparedPolicy], document: dict[str, Any]) -> None:
+    from chunkfront import tables
+
+    parts: list[Any] = [tables.frontier_sentence(problem, found, document["wall_s"])]
+    parts += [*tables.open_interval_sentences(found), *found.notes]
+    if found.points:
+        parts += ["", tables.frontier_table(found)]
+    if compared:
+        parts += ["", tables.policies_table(found, compared), *tables.reasons(compared)]
+        if document["hypervolume"] is not None:
+            share = tables.percent(document["hypervolume"]["ratio"])
+            parts.append(f"Together the heuristics cover {share} of the area that the frontier covers (hypervolume).")
+        parts.append(tables.CLAIRVOYANT)
+    output.emit_rich(*parts)
+
+
+def _plot(problem: Instance, found: Frontier, compared: Sequence[ComparedPolicy], kind: str) -> bytes:
+    from chunkfront.plots.frontier import figure_bytes, plot_frontier
+
+    return figure_bytes(plot_frontier(found, compared, title=problem.name), kind)
+
+
+def _write(directory: Path | None, contents: Mapping[str, Callable[[], str | bytes]]) -> None:
+    """Write ``frontier.<kind>`` files, each made when its turn comes."""
+    if directory is None:
+        return
+    for kind, make in contents.items():
+        path = directory / f"frontier.{kind}"
+        output.write_file(path, make())
+        output.message(f"wrote {path}")
