@@ -34,7 +34,7 @@ from instances.cost_model import CostModel
 from instances.engine import EngineLimits
 from instances.errors import InputError, in_file, inside
 from instances.request import Request
-from instances.units import MAX_TIME_US
+from instances.units import MAX_TIME_US, ms_from_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +104,16 @@ class Instance:
                              field="requests")
 
     def _check_range(self) -> None:
-        """Refuse instances whose times could leave the range of exact integers (2**53 µs)."""
+        """Refuse instances whose schedules may end later than the largest time that files hold exactly."""
         tokens = max(r.peak_kv_tokens for r in self.requests)
         steps = sum(r.prompt_tokens + r.output_tokens for r in self.requests)
-        worst = max(r.arrival_us for r in self.requests) + steps * self.cost.duration_us(
-            [(0, tokens)], [tokens] * min(len(self.requests), 1000)
-        )
-        if worst > 2**10 * MAX_TIME_US:
-            raise InputError(f"the costs are too large: a schedule may last {worst} µs, at most {2**63} can be held",
-                             field="cost")
+        padded = self.cost.capture_sizes[-1] if self.cost.capture_sizes else 1
+        # every token in an iteration of its own, with a prefill, a decode and a swap as dear as any
+        slowest = self.cost.duration_us([(tokens - 1, tokens)], [tokens] * padded, [tokens], [tokens])
+        worst = max(r.arrival_us for r in self.requests) + steps * slowest
+        if worst > MAX_TIME_US:
+            what = f"costs with which a schedule ends by {ms_from_us(MAX_TIME_US):.0f} ms"
+            raise InputError(f"expected {what}, this one may last {ms_from_us(worst):.0f} ms", field="cost")
 
     def request(self, request_id: str) -> Request:
         """Return the request of that id; KeyError where there is none."""
