@@ -15,6 +15,7 @@ from instances.schedule import Iteration, Schedule
 from tests.judges.build import LINEAR, build, schedule
 from tests.judges.exhaustive import witnesses
 from tests.judges.random_instances import tiny_instance
+from tests.judges.walks import as_schedule
 from tests.judges.witness import amounts_of
 
 
@@ -267,20 +268,9 @@ def test_every_metric_has_a_unit_and_a_key_with_it() -> None:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_amounts_equal_those_of_the_judge(seed: int) -> None:
-    instance = tiny_instance(seed, every_feature=True, requests=3, tokens=4, unit_us=3)
-    ids = [r.id for r in instance.requests]
+    instance = tiny_instance(seed, every_feature=True, requests=3, tokens=3, unit_us=3)
     for _, way, ends in witnesses(instance, ("mean_e2e",)):
-        rows = [
-            Iteration(
-                end - batch.duration, batch.duration,
-                {ids[i]: m.tokens for i, m in enumerate(batch.moves) if m.chunk},
-                tuple(ids[i] for i, m in enumerate(batch.moves) if m.context),
-                tuple(ids[i] for i, m in enumerate(batch.moves) if m.evicted),
-                tuple(ids[i] for i, m in enumerate(batch.moves) if m.restored),
-            )
-            for batch, end in zip(way, ends, strict=True)
-        ]  # fmt: skip
-        plan = schedule(*rows)
+        plan = as_schedule(instance, way, ends)
         assert violations(instance, plan) == []
         expected = amounts_of(instance, way, ends)
         assert {name: amounts(instance, plan)[name] for name in expected} == expected
