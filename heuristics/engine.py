@@ -1,0 +1,133 @@
+"""The simulated engine: the state that a policy sees, and the moves that change it (model.md §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from heuristics.state import EngineState, RequestState
+from instances.cost_model import Chunk
+from instances.instance import Instance
+
+Work = Sequence[tuple[RequestState, int]]
+"""The requests of a batch with the tokens that each computes."""
+
+
+class Engine(EngineState):
+    """The engine's state and its moves. It obeys; `heuristics.enforcement` judges before.
+
+    Parameters
+    ----------
+    instance
+        The problem. The true output lengths stay in here.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance.engine, instance.cost)
+        self._swaps = instance.engine.preemption == "swap"
+        self._outputs = [r.output_tokens for r in instance.requests]
+        self._known: set[RequestState] = set()
+        self.unfinished = len(instance.requests)
+
+    def knows(self, request: object) -> bool:
+        """Whether this is an arrived, unfinished request of this run."""
+        return request in self._known
+
+    def outputs_to_come(self, request: RequestState) -> int:
+        """Return the output tokens that a request will still produce (the truth)."""
+        return self._outputs[request.index] - request._emitted
+
+    def wait_until(self, time_us: int) -> None:
+        """Move the clock on, never back."""
+        self._now_us = max(self._now_us, time_us)
+
+    def arrive(self, request: RequestState) -> None:
+        """Take in a request: into the queue, or into its seat if it is resident at time 0."""
+        self._known.add(request)
+        if request._resident:
+            self._seat(request)
+        else:
+            self._waiting[request] = None
+            self._waiting_view = None
+
+    def begin(self, work: Work, evict: Iterable[RequestState], restore: Iterable[RequestState]) -> None:
+        """Restore, evict and admit, as an iteration does at its start."""
+        for request in restore:
+            self._admit(request)
+        for request in evict:
+            self._unseat(request)
+            request._evictions += 1
+            self._requeue(request)
+        for request, _ in work:
+            if not request._resident:
+                self._admit(request)
+
+    def compute(self, work: Work, duration_us: int) -> list[RequestState]:
+        """Run one iteration of a batch that has begun; return the requests that emitted a token."""
+        self._now_us += duration_us
+        self._iteration += 1
+        blocks = self.limits.blocks
+        emitted = []
+        for request, tokens in work:
+            before = request._computed
+            request._computed = after = before + tokens
+            self._blocks += blocks(after) - blocks(before)
+            if after < request.prompt_tokens + request._emitted:
+                continue
+            if not request._decoding:
+                request._decoding = True
+                self._partial -= 1
+            request._emitted += 1
+            request._last_token_us = self._now_us
+            emitted.append(request)
+        return emitted
+
+    def finish(self, request: RequestState) -> None:
+        """Free the seat and the KV of a request that has emitted its last token."""
+        self._unseat(request)
+        request._finished = True
+        self._known.discard(request)
+        self.unfinished -= 1
+
+    def chunks(self, work: Work) -> list[Chunk]:
+        """Return the prefill chunks of a batch, as the cost model wants them."""
+        return [(r._computed, r._computed + n) for r, n in work if not r._decoding]
+
+    def contexts(self, work: Work) -> list[int]:
+        """Return the contexts of the decodes of a batch, as the cost model wants them."""
+        return [r._computed + 1 for r, _ in work if r._decoding]
+
+    def swapped(self, moved: Iterable[RequestState]) -> list[int]:
+        """Return the KV tokens that evictions or restores move; none where eviction means recompute."""
+        return [r._computed for r in moved] if self._swaps else []
+
+    def _admit(self, request: RequestState) -> None:
+        del self._waiting[request]
+        self._waiting_view = None
+        request._swapped = False
+        self._seat(request)
+
+    def _seat(self, request: RequestState) -> None:
+        """Give a seat, and blocks for the KV that comes with the request (prefix hit, swapped KV)."""
+        request._resident = True
+        self._running[request] = None
+        self._running_view = None
+        self._blocks += self.limits.blocks(request._computed)
+        self._partial += not request._decoding
+
+    def _unseat(self, request: RequestState) -> None:
+        request._resident = False
+        del self._running[request]
+        self._running_view = None
+        self._blocks -= self.limits.blocks(request._computed)
+        self._partial -= not request._decoding
+
+    def _requeue(self, request: RequestState) -> None:
+        """Put an evicted request at the front of the queue; its KV is lost or lies outside the pool."""
+        if self._swaps:
+            request._swapped = True
+        else:
+            request._computed = request.cached_tokens
+            request._decoding = False
+        self._waiting[request] = None
+        self._waiting.move_to_end(request, last=False)
+        self._waiting_view = None

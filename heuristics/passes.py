@@ -1,0 +1,127 @@
+"""The passes that schedulers are made of: each walks some requests and gives them tokens of a plan.
+
+A policy is the order in which it calls them, on whom, and with which chunk rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from heuristics.plan import Plan
+from heuristics.promises import Promises
+from heuristics.state import UNLIMITED, RequestState
+from instances.engine import EngineLimits
+
+ChunkRule = Callable[[Plan, RequestState], int]
+"""Returns the prefill tokens that a request should get now, 0 for none."""
+
+
+def capped_chunks(limits: EngineLimits, cap: int) -> ChunkRule:
+    """Return the rule "as much as fits, at most `cap` tokens"; 0 means no cap.
+
+    A cap below the smallest chunk that the engine allows is raised to that one: smaller chunks cannot run.
+    """
+    if cap < 1:
+        return Plan.chunk
+    if limits.chunk_sizes is None:
+        smallest = limits.chunk_quantum
+    else:
+        smallest = min((s for s in limits.chunk_sizes if s % limits.chunk_quantum == 0), default=UNLIMITED)
+    most = max(cap, smallest) if limits.enable_chunked_prefill else UNLIMITED
+    return lambda plan, request: plan.chunk(request, most)
+
+
+def whole_prefill(plan: Plan, request: RequestState) -> int:
+    """Return the rule "all or nothing"; a prefill that exceeds the largest chunk is cut as the engine demands."""
+    tokens = plan.chunk(request)
+    return tokens if tokens == request.remaining or request.remaining > plan.limits.largest_chunk else 0
+
+
+def decode(plan: Plan, promises: Promises, residents: Sequence[RequestState]) -> None:
+    """Give a token to every resident in phase decode, in order, while budget, mixing and KV allow."""
+    for request in residents:
+        if not plan.can_decode():
+            return
+        if request.decoding and request not in plan.evicted and grow(plan, promises, request, 1, residents):
+            plan.take(request, 1)
+
+
+def prefill(plan: Plan, promises: Promises, residents: Sequence[RequestState], chunk: ChunkRule) -> None:
+    """Give a chunk to every resident in phase prefill, in order."""
+    for request in residents:
+        if plan.budget < 1:
+            return
+        if request.decoding or request in plan.evicted:
+            continue
+        tokens = chunk(plan, request)
+        if tokens and grow(plan, promises, request, tokens, residents):
+            plan.take(request, tokens)
+
+
+def admit(
+    plan: Plan, promises: Promises, waiting: Iterable[RequestState], chunk: ChunkRule, *, skip_ahead: bool = False,
+    most: int = UNLIMITED,
+) -> int:  # fmt: skip
+    """Admit waiting requests in order and give each its first tokens; return how many were admitted.
+
+    Parameters
+    ----------
+    plan, promises
+        The pass.
+    waiting
+        Candidates in order.
+    chunk
+        Rule for the first chunk of one that is (again) in phase prefill.
+    skip_ahead
+        Go on behind one that cannot be admitted; otherwise it ends the pass (head-of-line blocking).
+    most
+        Most requests to admit.
+    """
+    admitted = 0
+    for request in waiting:
+        if plan.budget < 1 or plan.seats < 1 or admitted >= most:
+            break
+        if request.decoding:  # swapped out in the middle of its decodes
+            tokens = int(plan.can_decode())
+        else:
+            tokens = chunk(plan, request)
+        if tokens and plan.fits(request, tokens) and promises.may_enter(request, tokens):
+            plan.take(request, tokens)
+            admitted += 1
+        elif not skip_ahead:
+            break
+    return admitted
+
+
+def grow(
+    plan: Plan, promises: Promises, request: RequestState, tokens: int, residents: Sequence[RequestState]
+) -> bool:
+    """Return whether a resident may compute `tokens` tokens, after evictions where they are allowed and needed.
+
+    Victims are residents that have been given nothing in this pass, the last one first: those behind `request`,
+    and for a pinned request also those before it (they may sit on the blocks that it was promised).
+    """
+    if not promises.may_grow(request, tokens):
+        return False
+    if plan.fits(request, tokens):
+        return True
+    first = 0 if promises.is_pinned(request) else residents.index(request) + 1
+    victims = [r for r in residents[first:] if r is not request and r.resident and r not in plan.tokens]
+    return make_room(plan, promises, reversed(victims), lambda: plan.fits(request, tokens))
+
+
+def make_room(
+    plan: Plan, promises: Promises, victims: Iterable[RequestState], enough: Callable[[], bool]
+) -> bool:
+    """Evict victims in order until there is enough room; evict nobody where all of them would not do."""
+    evicted = []
+    for victim in victims:
+        if victim in plan.evicted or not promises.may_evict(victim):
+            continue
+        plan.evict(victim)
+        evicted.append(victim)
+        if enough():
+            return True
+    for victim in evicted:
+        plan.spare(victim)
+    return False

@@ -1,0 +1,116 @@
+"""Plan: one batch in the making, with what is left of every limit after what has been decided so far."""
+
+from __future__ import annotations
+
+from heuristics.policy import Batch
+from heuristics.state import UNLIMITED, EngineState, RequestState
+
+
+class Plan:
+    """The decisions of one scheduling pass. It counts; it refuses nothing that its caller did not ask about.
+
+    Attributes
+    ----------
+    state
+        The engine at the start of the pass.
+    budget, seats, blocks
+        What is left of the token budget, the seats and the KV pool (`UNLIMITED` where there is no limit).
+    tokens
+        Tokens per request that works, in the order of the decision.
+    evicted, restored
+        As decided, in order.
+    """
+
+    def __init__(self, state: EngineState) -> None:
+        self.state = state
+        self.limits = state.limits
+        self.budget = state.limits.max_num_batched_tokens
+        self.seats = state.free_seats
+        self.blocks = state.free_blocks
+        self.tokens: dict[RequestState, int] = {}
+        self.evicted: list[RequestState] = []
+        self.restored: list[RequestState] = []
+        most = state.limits.max_partial_prefills
+        self._partial_room = UNLIMITED if most is None else most - state.partial_prefills
+        self._decodes = 0
+        self._mixes = state.limits.mixed_batches
+
+    def need(self, request: RequestState, tokens: int) -> int:
+        """Return the KV blocks that `request` lacks for `tokens` more tokens."""
+        blocks = self.limits.blocks
+        held = blocks(request.computed) if request.resident else 0
+        return blocks(request.computed + tokens) - held
+
+    def fits(self, request: RequestState, tokens: int) -> bool:
+        """Whether seats and KV blocks suffice for `tokens` more tokens of `request`."""
+        return self.need(request, tokens) <= self.blocks and (request.resident or self.seats > 0)
+
+    def can_decode(self) -> bool:
+        """Whether budget and mixing leave room for a decode (KV blocks and seats aside)."""
+        return self.budget > 0 and (self._mixes or self._decodes == len(self.tokens))
+
+    def chunk(self, request: RequestState, most: int = UNLIMITED) -> int:
+        """Return the largest prefill chunk of `request`, at most `most` tokens; 0 where there is none.
+
+        Looks at the shape of chunks, the budget, mixing and the limit on unfinished prefills; not at KV blocks and
+        seats, see `fits`.
+        """
+        if self._decodes and not self._mixes:
+            return 0
+        left = request.remaining
+        tokens = self.limits.largest_allowed_chunk(left, min(self.budget, most))
+        if tokens < left and self._partial_room < 1 and not self._is_partial(request):
+            return 0
+        return tokens
+
+    def take(self, request: RequestState, tokens: int) -> None:
+        """Let `request` compute `tokens` tokens, restoring or admitting it first where needed."""
+        self.budget -= tokens
+        self.blocks -= self.need(request, tokens)
+        self.tokens[request] = tokens
+        if request.swapped:
+            self.restored.append(request)
+        if not request.resident:
+            self.seats -= 1
+        if request.decoding:
+            self._decodes += 1
+        else:
+            self._partial_room -= (tokens < request.remaining) - self._is_partial(request)
+
+    def drop(self, request: RequestState) -> None:
+        """Undo `take`."""
+        tokens = self.tokens.pop(request)
+        self.budget += tokens
+        self.blocks += self.need(request, tokens)
+        if request.swapped:
+            self.restored.remove(request)
+        if not request.resident:
+            self.seats += 1
+        if request.decoding:
+            self._decodes -= 1
+        else:
+            self._partial_room += (tokens < request.remaining) - self._is_partial(request)
+
+    def evict(self, request: RequestState) -> None:
+        """Evict a resident; what it was given in this pass is given back."""
+        if request in self.tokens:
+            self.drop(request)
+        self.evicted.append(request)
+        self.seats += 1
+        self.blocks += self.limits.blocks(request.computed)
+        self._partial_room += self._is_partial(request)
+
+    def spare(self, request: RequestState) -> None:
+        """Undo `evict` (of a request that had been given nothing)."""
+        self.evicted.remove(request)
+        self.seats -= 1
+        self.blocks -= self.limits.blocks(request.computed)
+        self._partial_room -= self._is_partial(request)
+
+    def batch(self, *, repeat: int = 1, until_us: int | None = None) -> Batch:
+        """Return the batch that was decided."""
+        return Batch(list(self.tokens.items()), self.evicted, self.restored, repeat, until_us)
+
+    @staticmethod
+    def _is_partial(request: RequestState) -> bool:
+        return request.resident and not request.decoding

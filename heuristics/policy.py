@@ -1,0 +1,184 @@
+"""The Policy protocol: engine state in, batch out.
+
+(guide follows)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from heuristics.knobs import knobs_of
+from heuristics.state import EngineState, RequestState
+from instances.cost_model import CostModel
+from instances.engine import EngineLimits
+from instances.request import Request
+
+FOREVER = 2**62
+"""`Batch.repeat` of a batch that the policy would return again until something happens."""
+
+
+class PolicyError(RuntimeError):
+    """A policy decided something impossible, or nothing for ever.
+
+    Parameters
+    ----------
+    policy
+        Name of the policy.
+    iteration
+        Index of the iteration that it decided on.
+    rule
+        The broken rule, by the names of `instances.check`, or ``idle`` (nothing scheduled and nothing awaited) or
+        ``livelock`` (evictions without an emitted token).
+    problem
+        What is wrong, in words, with the numbers.
+    request
+        Id of the request that it is about, None where it is about the batch.
+    value, limit
+        What was found and what is allowed, where numbers say it.
+    """
+
+    def __init__(
+        self, policy: str, iteration: int, rule: str, problem: str, request: str | None = None,
+        value: int | None = None, limit: int | None = None,
+    ) -> None:  # fmt: skip
+        self.policy = policy
+        self.iteration = iteration
+        self.rule = rule
+        self.problem = problem
+        self.request = request
+        self.value = value
+        self.limit = limit
+        super().__init__(f"policy {policy}, iteration {iteration}, rule {rule}: {problem}")
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one scheduling pass decided.
+
+    Parameters
+    ----------
+    tokens
+        The requests that work, with the tokens that each computes, in the order of the decision: a chunk of the
+        prefill, or 1 in phase decode. Empty: nothing runs now, see `until_us`.
+    evict
+        Residents that lose their seat and KV before the compute, in the order of the decision.
+    restore
+        Swapped-out requests that come back before the compute; they may work in this iteration.
+    repeat
+        How many iterations in a row this very batch stands for (`FOREVER`: any number), as long as nothing arrives,
+        no request ends its prefill or finishes, and the free KV blocks suffice; after that the policy is asked again.
+        A promise that makes long runs fast; the schedule is the same with 1.
+    until_us
+        Ask again at this time at the latest. With an empty batch the engine idles until then or until the next
+        arrival (None: until the next arrival; now or earlier: ask again at once). Otherwise it bounds `repeat`.
+    """
+
+    tokens: Sequence[tuple[RequestState, int]]
+    evict: Sequence[RequestState] = ()
+    restore: Sequence[RequestState] = ()
+    repeat: int = 1
+    until_us: int | None = None
+
+
+class Oracle:
+    """Knowledge that only a clairvoyant policy has.
+
+    Parameters
+    ----------
+    requests
+        All requests of the instance.
+    knows_future
+        Whether arrivals to come may be looked at too.
+    """
+
+    def __init__(self, requests: Sequence[Request], *, knows_future: bool = False) -> None:
+        self._requests = requests
+        self._knows_future = knows_future
+
+    def output_tokens(self, request: RequestState) -> int:
+        """Return the output tokens that an arrived request will really produce."""
+        return self._requests[request.index].output_tokens
+
+    def requests(self) -> Iterable[Request]:
+        """Return all requests, those to come included.
+
+        Raises
+        ------
+        PermissionError
+            Where the policy did not declare `knows_future`.
+        """
+        if not self._knows_future:
+            raise PermissionError("only a policy with knows_future = True may look at future arrivals")
+        return self._requests
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a policy gets to know before a run.
+
+    Parameters
+    ----------
+    limits, cost
+        The engine's limits, and what an iteration costs.
+    oracle
+        Knowledge of the future, None unless the policy declares itself clairvoyant.
+    """
+
+    limits: EngineLimits
+    cost: CostModel
+    oracle: Oracle | None = None
+
+
+@dataclass
+class Policy:
+    """Base of all policies: the hooks that the simulator calls. Only `schedule` must be there.
+
+    A subclass is a dataclass whose fields are its knobs (`heuristics.knobs.knob`); everything else that it keeps it
+    creates in `start`, so that one object can run again and again.
+    """
+
+    name: ClassVar[str] = ""
+    """Name on the command line; empty means the name of the class."""
+    summary: ClassVar[str] = ""
+    """One line: what it does, and which engine and version it means."""
+
+    def __post_init__(self) -> None:
+        for knob in knobs_of(type(self)):
+            setattr(self, knob.name, knob.checked(getattr(self, knob.name)))
+
+    @property
+    def clairvoyant(self) -> bool:
+        """Whether it looks at true output lengths (and therefore gets an oracle)."""
+        return False
+
+    @property
+    def knows_future(self) -> bool:
+        """Whether it looks at arrivals to come too; only with `clairvoyant`."""
+        return False
+
+    @property
+    def spec(self) -> str:
+        """The policy as the command line says it: its name and the knobs that differ from their defaults."""
+        name = self.name or type(self).__name__
+        own = [(k.name, getattr(self, k.name)) for k in knobs_of(type(self)) if getattr(self, k.name) != k.default]
+        settings = ",".join(f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in own)
+        return f"{name}:{settings}" if settings else name
+
+    def start(self, setup: Setup) -> None:
+        """Begin a run: forget everything about the one before."""
+
+    def arrived(self, request: RequestState) -> None:
+        """Take note of a new request, in the order of arrival; one with `resident` is there from time 0."""
+
+    def schedule(self, state: EngineState) -> Batch:
+        """Return the next batch."""
+        raise NotImplementedError
+
+    def ran(self, batch: Batch, iterations: int, start_us: int, end_us: int) -> None:
+        """Take note that a batch ran, `iterations` times in a row, from `start_us` to `end_us`."""
+
+    def finished(self, request: RequestState) -> None:
+        """Take note that a request emitted its last token; its seat and KV are free from now on."""
+
