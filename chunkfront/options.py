@@ -46,7 +46,13 @@ MaxPreemptionsOption = Annotated[
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option("--workers", min=1, metavar="N", help="Threads of the solver.", show_default="one per core"),
+    typer.Option(
+        "--workers",
+        min=1,
+        metavar="N",
+        help="Threads of the solver.",
+        show_default="8, or one per core where there are more",
+    ),
 ]
 SeedOption = Annotated[
     int, typer.Option("--seed", min=0, max=2**31 - 1, metavar="N", help="Random seed of the solver.")

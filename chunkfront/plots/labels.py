@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Bbox
 
 DIRECTIONS = tuple(math.radians(degrees) for degrees in (20, -20, 160, 200, 60, -60, 120, 240, 90, 270, 0, 180))
-DISTANCES = (9, 16, 26, 40, 58, 80, 110, 145, 185)
+DISTANCES = (9, 16, 26, 40, 58, 80, 110, 145, 185, 230, 280, 340)
 """Distances tried between a marker and its label, in points."""
 LEADER_FROM = 16
 """From this distance on a thin line ties the label to its marker."""
@@ -35,6 +35,7 @@ def place_labels(
         More points whose markers must stay visible.
     """
     figure: Any = axes.figure.get_figure(root=True)
+    figure.draw_without_rendering()  # lays the axes out as they will be
     renderer = figure._get_renderer()  # the only way to measure text on every backend
     pixels = figure.dpi / 72
     inside = axes.get_window_extent(renderer)
@@ -45,15 +46,16 @@ def place_labels(
             text, (x, y), xytext=(0, 0), textcoords="offset points", fontsize="small", ha="center", va="center",
             annotation_clip=False, zorder=6, bbox=BACKGROUND,
         )  # fmt: skip
+        note.set_in_layout(False)
         extent = note.get_window_extent(renderer)
         half = extent.width / 2 / pixels, extent.height / 2 / pixels
         offset, box = _best_place(axes, (x, y), half, pixels, inside, taken)
         note.set_position(offset)
         taken.append(box)
         if math.hypot(*_to_edge(offset, half)) >= LEADER_FROM:
-            axes.annotate("", (x, y), xytext=offset, textcoords="offset points", annotation_clip=False,
-                          arrowprops={"arrowstyle": "-", "color": "0.6", "linewidth": 0.6, "shrinkA": half[1],
-                                      "shrinkB": 4}, zorder=1)  # fmt: skip
+            line = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6, "shrinkA": half[1], "shrinkB": 4}
+            leader = axes.annotate("", (x, y), xytext=offset, textcoords="offset points", arrowprops=line, zorder=1)
+            leader.set_in_layout(False)
 
 
 def _box(x: float, y: float, half: float, half_height: float | None = None) -> Bbox:
@@ -68,6 +70,15 @@ def _to_edge(offset: tuple[float, float], half: tuple[float, float]) -> tuple[fl
     return max(0.0, abs(offset[0]) - half[0]), max(0.0, abs(offset[1]) - half[1])
 
 
+def _direction(angle: float) -> tuple[float, float]:
+    return math.cos(angle), math.sin(angle)
+
+
+def _reach(part: float, distance: float, half: float) -> float:
+    """Return how far the centre of a label lies off along one axis: its near edge is `distance` away, if not level."""
+    return part * distance + math.copysign(half if abs(part) > 0.2 else 0.0, part)
+
+
 def _best_place(
     axes: Axes, point: tuple[float, float], half: tuple[float, float], pixels: float, inside: Bbox, taken: list[Bbox]
 ) -> tuple[tuple[float, float], Bbox]:
@@ -76,10 +87,7 @@ def _best_place(
     best: tuple[float, tuple[float, float], Bbox] | None = None
     for distance in DISTANCES:
         for angle in DIRECTIONS:
-            dx = math.cos(angle) * distance + math.copysign(half[0], round(math.cos(angle), 6)) * (
-                abs(math.cos(angle)) > 0.2
-            )
-            dy = math.sin(angle) * distance + math.copysign(half[1], math.sin(angle)) * (abs(math.sin(angle)) > 0.2)
+            dx, dy = (_reach(part, distance, room) for part, room in zip(_direction(angle), half, strict=True))
             box = _box(at_x + dx * pixels, at_y + dy * pixels, (half[0] + 1) * pixels, (half[1] + 1) * pixels)
             cost = _overlap(box, inside, taken)
             if best is None or cost < best[0]:
