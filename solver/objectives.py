@@ -154,6 +154,8 @@ class Objectives:
     def max_tbt(self) -> Expression:
         """Add m >= every gap, and return m."""
         top = self.v.horizon - min(self._before_start(job) for job in self.problem.jobs)
+        if not self.complete:
+            top += self.problem.ticks(self.problem.shortest_us)  # the gap left open at the end
         top = top if self.longest_gap is None else min(top, self.longest_gap)
         largest = self.model.new_int_var(0, top, "max_tbt")
         for job in self.problem.jobs:
