@@ -16,18 +16,21 @@ ChunkRule = Callable[[Plan, RequestState], int]
 """Returns the prefill tokens that a request should get now, 0 for none."""
 
 
-def capped_chunks(limits: EngineLimits, cap: int) -> ChunkRule:
-    """Return the rule "as much as fits, at most `cap` tokens"; 0 means no cap.
+def chunk_cap(limits: EngineLimits, cap: int) -> int:
+    """Return a policy's cap on chunks (0: none) as the engine can keep it.
 
     A cap below the smallest chunk that the engine allows is raised to that one: smaller chunks cannot run.
     """
-    if cap < 1:
-        return Plan.chunk
+    if cap < 1 or not limits.enable_chunked_prefill:
+        return UNLIMITED
     if limits.chunk_sizes is None:
-        smallest = limits.chunk_quantum
-    else:
-        smallest = min((s for s in limits.chunk_sizes if s % limits.chunk_quantum == 0), default=UNLIMITED)
-    most = max(cap, smallest) if limits.enable_chunked_prefill else UNLIMITED
+        return max(cap, limits.chunk_quantum)
+    return max(cap, min((s for s in limits.chunk_sizes if s % limits.chunk_quantum == 0), default=UNLIMITED))
+
+
+def capped_chunks(limits: EngineLimits, cap: int) -> ChunkRule:
+    """Return the rule "as much as fits, at most `cap` tokens" (0: no cap)."""
+    most = chunk_cap(limits, cap)
     return lambda plan, request: plan.chunk(request, most)
 
 

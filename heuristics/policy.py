@@ -120,13 +120,18 @@ class Setup:
 
     Parameters
     ----------
-    limits, cost
-        The engine's limits, and what an iteration costs.
+    limits
+        The limits of the engine that the policy runs on (`Policy.engine`).
+    instance_limits
+        Those that the instance states.
+    cost
+        What an iteration costs.
     oracle
         Knowledge of the future, None unless the policy declares itself clairvoyant.
     """
 
     limits: EngineLimits
+    instance_limits: EngineLimits
     cost: CostModel
     oracle: Oracle | None = None
 
@@ -144,19 +149,14 @@ class Policy:
     summary: ClassVar[str] = ""
     """One line: what it does, and which engine and version it means."""
 
+    clairvoyant = False
+    """Whether it looks at true output lengths (and therefore gets an oracle)."""
+    knows_future = False
+    """Whether it looks at arrivals to come too; only with `clairvoyant`."""
+
     def __post_init__(self) -> None:
         for knob in knobs_of(type(self)):
             setattr(self, knob.name, knob.checked(getattr(self, knob.name)))
-
-    @property
-    def clairvoyant(self) -> bool:
-        """Whether it looks at true output lengths (and therefore gets an oracle)."""
-        return False
-
-    @property
-    def knows_future(self) -> bool:
-        """Whether it looks at arrivals to come too; only with `clairvoyant`."""
-        return False
 
     @property
     def spec(self) -> str:
@@ -165,6 +165,14 @@ class Policy:
         own = [(k.name, getattr(self, k.name)) for k in knobs_of(type(self)) if getattr(self, k.name) != k.default]
         settings = ",".join(f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in own)
         return f"{name}:{settings}" if settings else name
+
+    def engine(self, limits: EngineLimits) -> EngineLimits:
+        """Return the engine that the policy runs on: normally the instance's, whose limits are `limits`.
+
+        A model of a real engine that does what the instance forbids (it preempts, where preemption is ``none``)
+        says so here. Its schedules then break the instance's rules, and are not comparable with an optimum.
+        """
+        return limits
 
     def start(self, setup: Setup) -> None:
         """Begin a run: forget everything about the one before."""

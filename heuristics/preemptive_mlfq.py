@@ -71,12 +71,16 @@ class PreemptiveMlfq(RankedPolicy):
         return self.plan(state).batch()
 
     def ran(self, batch: Batch, iterations: int, start_us: int, end_us: int) -> None:
-        """Charge the time to everybody who ran, and demote who has used up the quantum."""
+        """Charge the time to everybody who ran, and demote who has used up the quantum.
+
+        Nobody is demoted amid a prefill: with recompute it would be lost again and again.
+        """
         for request, _ in batch.tokens:
             place = self._places[request]
             place.last_ran_us = end_us
             place.attained_us += end_us - start_us
-            if place.attained_us > self._quanta[place.level] and place.level + 1 < self.levels:
+            used_up = request.decoding and place.attained_us > self._quanta[place.level]
+            if used_up and place.level + 1 < self.levels:
                 self._move(place, place.level + 1)
 
     def _promote(self, now_us: int) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from heuristics.knobs import knob
-from heuristics.orders import ORDERS, STATIC_ORDERS, Key, Queue, order_key
+from heuristics.orders import ORDERS, STATIC_ORDERS, Key, order_key
 from heuristics.plan import Plan
 from heuristics.policy import FOREVER, Batch, Oracle, Policy, Setup
 from heuristics.promises import Promises
+from heuristics.queues import OrderedQueue
 from heuristics.state import EngineState, RequestState
 
 
@@ -19,16 +20,15 @@ class QueuedPolicy(Policy):
     order: str = knob("fcfs", "order in which requests are served", choices=ORDERS)
     oracle: bool = knob(False, "reckon with the true output lengths instead of the declared caps (clairvoyant)")
 
-    @property
-    def clairvoyant(self) -> bool:
-        """Whether it looks at true output lengths."""
-        return self.oracle
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.clairvoyant = self.oracle
 
     def start(self, setup: Setup) -> None:
         """Begin a run with an empty queue."""
         self._oracle: Oracle | None = setup.oracle
         self.key: Key = order_key(self.order, self.outputs)
-        self.queue = Queue(self.key)
+        self.queue = OrderedQueue(self.key)
 
     def outputs(self, request: RequestState) -> int:
         """Return the output tokens to reckon with."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heuristics.knobs import knob
-from heuristics.orders import Queue
 from heuristics.passes import ChunkRule, capped_chunks, make_room
 from heuristics.plan import Plan
 from heuristics.policy import Batch, Oracle, Policy, Setup
@@ -32,10 +31,9 @@ class RankedPolicy(Policy):
     def rank(self, request: RequestState) -> tuple[int, ...]:
         """Return the rank of a request, smaller is served first; no two are equal."""
 
-    @property
-    def clairvoyant(self) -> bool:
-        """Whether it looks at true output lengths."""
-        return self.oracle
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.clairvoyant = self.oracle
 
     def start(self, setup: Setup) -> None:
         """Begin a run."""

@@ -77,7 +77,7 @@ class Run:
     Parameters
     ----------
     instance
-        What was simulated.
+        What was simulated: the instance, on the engine that the policy runs on (`Policy.engine`).
     policy
         The policy as the command line says it.
     records

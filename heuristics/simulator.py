@@ -13,6 +13,7 @@ Example
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from heuristics.enforcement import enforce
 from heuristics.engine import Engine, Work
@@ -46,7 +47,8 @@ def simulate(instance: Instance, policy: str | Policy, *, step_by_step: bool = F
     Returns
     -------
     Run
-        With the schedule, which the checker accepts, and the decisions.
+        With the schedule, which the checker accepts for `Run.instance`, and the decisions. That instance is the one
+        given, except for a policy that models an engine which does what the instance forbids (`Policy.engine`).
 
     Raises
     ------
@@ -66,11 +68,12 @@ class _Simulation:
     """One run: passes, iterations and the clock."""
 
     def __init__(self, instance: Instance, policy: Policy, step_by_step: bool) -> None:
-        self.instance = instance
+        self.instance = replace(instance, engine=policy.engine(instance.engine))
+        self.instance_limits = instance.engine
         self.policy = policy
         self.name = policy.spec
         self.step_by_step = step_by_step
-        self.engine = Engine(instance)
+        self.engine = Engine(self.instance)
         self.records: list[Record] = []
         states = [RequestState(request, index) for index, request in enumerate(instance.requests)]
         self.arrivals = sorted(states, key=lambda r: (r.arrival_us, not r.resident, r.index), reverse=True)
@@ -81,7 +84,7 @@ class _Simulation:
         oracle = None
         if self.policy.clairvoyant:
             oracle = Oracle(self.instance.requests, knows_future=self.policy.knows_future)
-        self.policy.start(Setup(self.instance.engine, self.instance.cost, oracle))
+        self.policy.start(Setup(self.instance.engine, self.instance_limits, self.instance.cost, oracle))
         while self.engine.unfinished:
             self.take_arrivals()
             batch = self.policy.schedule(self.engine)
