@@ -21,9 +21,9 @@ from itertools import combinations
 from instances.instance import Instance
 from instances.request import Request
 from tests.judges.batches import Batch, Batches
+from tests.judges.labels import SUMS, Bounds, tightest
 from tests.judges.naive import all_amounts
 from tests.judges.search import nondominated
-from tests.judges.timing import SUMS, Bounds, tightest
 from tests.judges.witness import earliest_ends, smallest_gap
 
 OBJECTIVES = (

@@ -1,6 +1,6 @@
 """Label search over the states of an instance: the nondominated amounts under fixed bounds, with witnesses.
 
-States are explored with labels (`tests.judges.timing`); a label is dropped only if another label of the same logical
+States are explored with labels (`tests.judges.labels`); a label is dropped only if another label of the same logical
 state is at least as good in every entry (Theorems 2 and 3 there). Nothing is assumed about batches: no rule "larger
 chunks first", no symmetry, no bound. With `max_preemptions=None` states can recur (evict and recompute); a label that
 comes back to its state without a token emitted meanwhile has only grown, so it is dominated and the search ends.
@@ -12,7 +12,8 @@ import heapq
 from dataclasses import dataclass
 
 from tests.judges.batches import WAITING, Batch, Batches, State
-from tests.judges.timing import Bounds, Clock, Loose, Tight, dominates
+from tests.judges.labels import Bounds, Loose, Tight, dominates
+from tests.judges.timing import Clock
 
 
 @dataclass(eq=False, slots=True)

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from instances.instance import Instance
 from tests.judges.batches import Batch
-from tests.judges.timing import Bounds
+from tests.judges.labels import Bounds
 
 
 def earliest_ends(instance: Instance, way: Sequence[Batch], bounds: Bounds) -> list[int] | None:
