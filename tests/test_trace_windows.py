@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def shared(path: str) -> Path:
 def test_a_window_starts_at_a_time_and_holds_a_count_or_a_duration(read: Reader) -> None:
     trace = read(PLAIN + "".join(f"{1000 + 500 * i},{i + 1},1\n" for i in range(6)))  # 0, 0.5, ... 2.5 s
 
-    def prompts(**options: float) -> list[int]:
+    def prompts(**options: float | Decimal) -> list[int]:
         return [row.prompt_tokens for row in window(trace, **options).rows]  # type: ignore[arg-type]
 
     assert prompts() == [1, 2, 3, 4, 5, 6]
@@ -63,6 +64,7 @@ def test_a_window_starts_at_a_time_and_holds_a_count_or_a_duration(read: Reader)
     assert prompts(count=99) == [1, 2, 3, 4, 5, 6]
     assert prompts(duration_s=1) == [1, 2]  # the end is left out
     assert prompts(start_s=0.5, duration_s=1.001) == [2, 3, 4]
+    assert prompts(start_s=Decimal("0.5000000001")) == [3, 4, 5, 6]  # a moment after the second
 
 
 def test_a_window_without_requests_says_how_long_the_trace_is(read: Reader) -> None:

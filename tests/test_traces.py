@@ -82,7 +82,7 @@ def test_stamps_count_through_midnight_leap_days_and_offsets() -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "NaN", "2023-11-16", "2023-11-16 18:17", "2023-13-16 18:17:03", "2023-02-30 18:17:03", "2023-11-16 24:00:00",
-     "2023-11-16 18:60:00", "2023-11-16 18:17:03.", "2023-11-16 18:17:03.1234567890", "1700158623", "-1"],
+     "2023-11-16 18:60:00", "2023-11-16 18:17:60", "2023-11-16 18:17:03.", "2023-11-16 18:17:03.1234567890", "1700158623", "-1"],
 )  # fmt: skip
 def test_what_is_no_stamp_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="expected"):
@@ -182,10 +182,17 @@ def test_plain_columns_are_the_fields_of_a_request(read: Reader) -> None:
 @pytest.mark.parametrize(
     ("row", "expected"),
     [("0,10,3,10", "line 2 (row 1): cached_tokens: expected at most prompt_tokens - 1 = 9, got 10"),
+     ("0,10,3,4.5", "line 2 (row 1), column 'cached_tokens': expected a whole number >= 0, got '4.5'"),
      ("0,10,3,-1", "line 2 (row 1), column 'cached_tokens': expected a whole number >= 0, got '-1'")],
 )  # fmt: skip
 def test_fields_that_no_request_may_have_are_refused(read: Reader, row: str, expected: str) -> None:
     assert refusal(read, PLAIN.replace("\n", ",cached_tokens\n") + row) == expected
+
+
+@pytest.mark.parametrize("slo", ["0", "0.0", "-1", "20.0005", "x"])
+def test_an_slo_is_a_time_above_zero_of_whole_microseconds(read: Reader, slo: str) -> None:
+    text = refusal(read, PLAIN.replace("\n", ",tbt_slo_ms\n") + f"0,10,3,{slo}")
+    assert text.startswith("line 2 (row 1), column 'tbt_slo_ms': expected a time in ms")
 
 
 def test_two_rows_of_one_id_are_refused(read: Reader) -> None:
