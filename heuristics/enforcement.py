@@ -91,7 +91,8 @@ class _Judge:
             tokens += count
         budget = self.limits.max_num_batched_tokens
         if tokens > budget:
-            raise self.fail("token-budget", f"{tokens} tokens, max_num_batched_tokens is {budget}", None, tokens, budget)
+            problem = f"{tokens} tokens, max_num_batched_tokens is {budget}"
+            raise self.fail("token-budget", problem, None, tokens, budget)
         if decodes and decodes < len(self.batch.tokens) and not self.limits.mixed_batches:
             raise self.fail("mixed-batch", "mixes prefill and decode, mixed_batches is false")
 
@@ -113,9 +114,8 @@ class _Judge:
             seats += 1
             free += blocks(request.computed)
             partial -= not request.decoding
-        entering = [r for r in self.batch.restore]
-        entering += [r for r, _ in self.batch.tokens if not r.resident and not r.swapped]
-        for request in entering:
+        admitted = [r for r, _ in self.batch.tokens if not r.resident and not r.swapped]
+        for request in (*self.batch.restore, *admitted):
             seats -= 1
             free -= blocks(request.computed)
             partial += not request.decoding

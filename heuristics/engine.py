@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from heuristics.state import EngineState, RequestState
-from instances.cost_model import Chunk
-from instances.instance import Instance
+from instances.cost_model import Chunk, CostModel
+from instances.engine import EngineLimits
 
 Work = Sequence[tuple[RequestState, int]]
 """The requests of a batch with the tokens that each computes."""
@@ -15,26 +15,17 @@ Work = Sequence[tuple[RequestState, int]]
 class Engine(EngineState):
     """The engine's state and its moves. It obeys; `heuristics.enforcement` judges before.
 
-    Parameters
-    ----------
-    instance
-        The problem. The true output lengths stay in here.
+    It does not know how long outputs will be: the simulator says who has finished.
     """
 
-    def __init__(self, instance: Instance) -> None:
-        super().__init__(instance.engine, instance.cost)
-        self._swaps = instance.engine.preemption == "swap"
-        self._outputs = [r.output_tokens for r in instance.requests]
+    def __init__(self, limits: EngineLimits, cost: CostModel) -> None:
+        super().__init__(limits, cost)
+        self._swaps = limits.preemption == "swap"
         self._known: set[RequestState] = set()
-        self.unfinished = len(instance.requests)
 
     def knows(self, request: object) -> bool:
         """Whether this is an arrived, unfinished request of this run."""
         return request in self._known
-
-    def outputs_to_come(self, request: RequestState) -> int:
-        """Return the output tokens that a request will still produce (the truth)."""
-        return self._outputs[request.index] - request._emitted
 
     def wait_until(self, time_us: int) -> None:
         """Move the clock on, never back."""
@@ -86,7 +77,6 @@ class Engine(EngineState):
         self._unseat(request)
         request._finished = True
         self._known.discard(request)
-        self.unfinished -= 1
 
     def chunks(self, work: Work) -> list[Chunk]:
         """Return the prefill chunks of a batch, as the cost model wants them."""

@@ -21,7 +21,7 @@ class Orca(AdmittingPolicy):
     """
 
     name: ClassVar[str] = "orca"
-    summary: ClassVar[str] = "iteration-level: decodes, then whole prefills under the token budget (Orca's rule, OSDI'22)"
+    summary: ClassVar[str] = "decodes, then whole prefills under the token budget (Orca's rule, OSDI'22)"
 
     def schedule(self, state: EngineState) -> Batch:
         """Return the next batch."""

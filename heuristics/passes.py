@@ -13,7 +13,7 @@ from heuristics.state import UNLIMITED, RequestState
 from instances.engine import EngineLimits
 
 ChunkRule = Callable[[Plan, RequestState], int]
-"""Returns the prefill tokens that a request should get now, 0 for none."""
+"""Returns the tokens that a request should get now, 0 for none; 1 in phase decode where there is room."""
 
 
 def chunk_cap(limits: EngineLimits, cap: int) -> int:
@@ -31,12 +31,12 @@ def chunk_cap(limits: EngineLimits, cap: int) -> int:
 def capped_chunks(limits: EngineLimits, cap: int) -> ChunkRule:
     """Return the rule "as much as fits, at most `cap` tokens" (0: no cap)."""
     most = chunk_cap(limits, cap)
-    return lambda plan, request: plan.chunk(request, most)
+    return lambda plan, request: plan.tokens_for(request, most)
 
 
 def whole_prefill(plan: Plan, request: RequestState) -> int:
     """Return the rule "all or nothing"; a prefill that exceeds the largest chunk is cut as the engine demands."""
-    tokens = plan.chunk(request)
+    tokens = plan.tokens_for(request)
     return tokens if tokens == request.remaining or request.remaining > plan.limits.largest_chunk else 0
 
 
@@ -74,7 +74,7 @@ def admit(
     waiting
         Candidates in order.
     chunk
-        Rule for the first chunk of one that is (again) in phase prefill.
+        Rule for its first tokens (a swapped-out request may be in phase decode).
     skip_ahead
         Go on behind one that cannot be admitted; otherwise it ends the pass (head-of-line blocking).
     most
@@ -84,10 +84,7 @@ def admit(
     for request in waiting:
         if plan.budget < 1 or plan.seats < 1 or admitted >= most:
             break
-        if request.decoding:  # swapped out in the middle of its decodes
-            tokens = int(plan.can_decode())
-        else:
-            tokens = chunk(plan, request)
+        tokens = chunk(plan, request)
         if tokens and plan.fits(request, tokens) and promises.may_enter(request, tokens):
             plan.take(request, tokens)
             admitted += 1

@@ -63,6 +63,10 @@ class Plan:
             return 0
         return tokens
 
+    def tokens_for(self, request: RequestState, most: int = UNLIMITED) -> int:
+        """Return the tokens that `request` could compute now: 1 in phase decode, else `chunk`; 0 where none."""
+        return int(self.can_decode()) if request.decoding else self.chunk(request, most)
+
     def take(self, request: RequestState, tokens: int) -> None:
         """Let `request` compute `tokens` tokens, restoring or admitting it first where needed."""
         self.budget -= tokens

@@ -1,6 +1,53 @@
-"""The Policy protocol: engine state in, batch out.
+"""The Policy protocol: engine state in, batch out. A guide for authors of policies.
 
-(guide follows)
+**The shortest policy.** One import, one method::
+
+    from heuristics.policy import Batch, EngineState, Policy
+
+    class OneByOne(Policy):
+        def schedule(self, state: EngineState) -> Batch:
+            request = (state.running or state.waiting)[0]
+            tokens = 1 if request.decoding else min(request.remaining, state.limits.max_num_batched_tokens)
+            return Batch([(request, tokens)])
+
+``simulate(instance, OneByOne())`` runs it. The simulator asks `schedule` before every iteration; the answer is either
+run as it is or refused with a `PolicyError` that names iteration, rule, request, value and limit.
+
+**What it sees.** `heuristics.state`: arrived requests with what they declared and how far they are (`computed`,
+`emitted`, `remaining`, `decoding`, `resident`, `swapped`), `running` and `waiting`, the limits, free seats and KV
+blocks, the clock, the cost model. Not the true output lengths and not the future: a policy that needs them sets
+`clairvoyant = True` (and `knows_future = True`) and gets an `Oracle` in `start`.
+
+**What it answers.** `Batch`: (request, tokens) in the order of the decision, evictions, restores. Whoever is in the
+batch and not resident is admitted by it. A swapped-out request has to be in `restore` too. An empty batch waits, see
+`Batch.until_us`; it is an error where nothing is awaited.
+
+**Hooks.** `start` (make all run state here), `arrived`, `ran` (after a batch ran: bring your queues up to date, charge
+time), `finished`, and `engine` (a model of a real engine that does what the instance may forbid says so there).
+
+**Knobs.** Make the class a dataclass, and each knob a field ``name: int = knob(0, "what it does, in tokens")``
+(`heuristics.knobs`). Set `name` and `summary` (the rule, the engine and the version meant), add the class to
+`heuristics.registry.POLICIES`. Then ``NAME:key=value,...`` works everywhere, values are checked, lists show the knob.
+
+**Pieces to build from** (do not write a loop that stands here already):
+
+- `heuristics.plan.Plan`: one batch in the making. Counts budget, seats, KV blocks, unfinished prefills, mixing:
+  `tokens_for`, `chunk`, `need`, `fits`, `take`, `drop`, `evict`, `spare`, `batch`. Chunk rules of the engine are in
+  `chunk`, so a policy built on a Plan obeys quantum, sizes, caps, chunking off and mixing by itself.
+- `heuristics.passes`: `decode`, `prefill`, `admit` over any sequence of requests, with a chunk rule
+  (`capped_chunks`, `whole_prefill`); `grow` and `make_room` find victims. A policy is mostly the order of these calls:
+  `heuristics.greedy_chunked` (one token budget), `prefill_first`, `orca`, `static` are each a few lines.
+- `heuristics.promises.Promises`: who may enter and who may grow so that residents can always finish, by reserved
+  peaks or by a safe order, with and without preemption.
+- `heuristics.queues`: `Fifo` (evicted ones to front or back), `OrderedQueue` (by a key of `heuristics.orders`); call
+  `follow(batch)` in `ran`.
+- `heuristics.queued`: `QueuedPolicy` and `AdmittingPolicy` (order, oracle, reserve_peak, skip_ahead);
+  `heuristics.ranked`: `RankedPolicy` (all by a rank, worse ones are evicted). `heuristics.vllm_v1` is an engine's own
+  loop on a Plan.
+
+**Speed.** `Batch.repeat` promises that the policy would decide the same again until something happens (arrival, end
+of a prefill or of a request, lack of KV blocks). Promise only what holds: `simulate(..., step_by_step=True)` asks
+every time and has to give the same run. What depends on the clock bounds the promise with `Batch.until_us`.
 """
 
 from __future__ import annotations
@@ -14,6 +61,8 @@ from heuristics.state import EngineState, RequestState
 from instances.cost_model import CostModel
 from instances.engine import EngineLimits
 from instances.request import Request
+
+__all__ = ["FOREVER", "Batch", "EngineState", "Oracle", "Policy", "PolicyError", "RequestState", "Setup"]
 
 FOREVER = 2**62
 """`Batch.repeat` of a batch that the policy would return again until something happens."""
@@ -181,7 +230,7 @@ class Policy:
         """Take note of a new request, in the order of arrival; one with `resident` is there from time 0."""
 
     def schedule(self, state: EngineState) -> Batch:
-        """Return the next batch."""
+        """Return the next batch; asked only while some arrived request is unfinished."""
         raise NotImplementedError
 
     def ran(self, batch: Batch, iterations: int, start_us: int, end_us: int) -> None:
@@ -189,4 +238,3 @@ class Policy:
 
     def finished(self, request: RequestState) -> None:
         """Take note that a request emitted its last token; its seat and KV are free from now on."""
-

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from heuristics.knobs import knob
-from heuristics.plan import Plan
 from heuristics.policy import Batch, Setup
 from heuristics.ranked import RankedPolicy
 from heuristics.state import EngineState, RequestState
@@ -33,7 +32,7 @@ class PreemptiveMlfq(RankedPolicy):
     """
 
     name: ClassVar[str] = "preemptive-mlfq"
-    summary: ClassVar[str] = "multi-level feedback queue with skip-join, evicting lower levels (FastServe's rule, 2305.05920)"
+    summary: ClassVar[str] = "skip-join multi-level feedback queue, evicting lower levels (FastServe, 2305.05920)"
 
     quantum_ms: float = knob(10.0, "time that the top level grants, in ms", minimum=0.001)
     factor: int = knob(2, "each level grants so many times the one above", minimum=1)

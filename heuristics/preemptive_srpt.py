@@ -18,7 +18,7 @@ class PreemptiveSrpt(RankedPolicy):
     """
 
     name: ClassVar[str] = "preemptive-srpt"
-    summary: ClassVar[str] = "fewest tokens left first, evicting those with more (SRPT; FastServe's srpt with chunks)"
+    summary: ClassVar[str] = "fewest tokens left first, evicting those with more (SRPT)"
 
     def rank(self, request: RequestState) -> tuple[int, ...]:
         """Return the tokens left, then arrival."""

@@ -67,7 +67,7 @@ class RankedPolicy(Policy):
 
     def _serve(self, plan: Plan, promises: Promises, request: RequestState, worse: Sequence[RequestState]) -> bool:
         """Give a request its tokens, at the cost of worse ones if need be; return whether it got any."""
-        tokens = int(plan.can_decode()) if request.decoding else self._chunks(plan, request)
+        tokens = self._chunks(plan, request)
         if not tokens:
             return False
 

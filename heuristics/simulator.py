@@ -73,7 +73,8 @@ class _Simulation:
         self.policy = policy
         self.name = policy.spec
         self.step_by_step = step_by_step
-        self.engine = Engine(self.instance)
+        self.engine = Engine(self.instance.engine, instance.cost)
+        self.unfinished = len(instance.requests)
         self.records: list[Record] = []
         states = [RequestState(request, index) for index, request in enumerate(instance.requests)]
         self.arrivals = sorted(states, key=lambda r: (r.arrival_us, not r.resident, r.index), reverse=True)
@@ -85,8 +86,11 @@ class _Simulation:
         if self.policy.clairvoyant:
             oracle = Oracle(self.instance.requests, knows_future=self.policy.knows_future)
         self.policy.start(Setup(self.instance.engine, self.instance_limits, self.instance.cost, oracle))
-        while self.engine.unfinished:
+        while self.unfinished:
             self.take_arrivals()
+            if not (self.engine.running or self.engine.waiting):
+                self.engine.wait_until(self.arrivals[-1].arrival_us)
+                continue
             batch = self.policy.schedule(self.engine)
             if not isinstance(batch, Batch):
                 raise self.error("non-empty", f"schedule returned {batch!r}, a Batch is expected")
@@ -138,6 +142,7 @@ class _Simulation:
         self.policy.ran(batch, count, start, engine.now_us)
         for request in finished:
             engine.finish(request)
+            self.unfinished -= 1
             self.policy.finished(request)
 
     def iterate(
@@ -151,12 +156,16 @@ class _Simulation:
         emitted = engine.compute(work, duration)
         if emitted:
             self.vain_evictions = 0
-        done = {r for r in emitted if not engine.outputs_to_come(r)}
+        done = {r for r in emitted if not self.outputs_to_come(r)}
         finished = [r for r in engine.running if r in done] if done else []
         record = Record(start, duration, work, prefills, evict, restore, emitted, finished, engine.running,
                         engine.free_blocks)  # fmt: skip
         self.records.append(record)
         return finished
+
+    def outputs_to_come(self, request: RequestState) -> int:
+        """Return the output tokens that a request will still produce: what no online policy may see."""
+        return self.instance.requests[request.index].output_tokens - request.emitted
 
     def repeats(self, batch: Batch) -> int:
         """Return how often a batch that has begun may run: up to the first that finishes, or ends its prefill.
@@ -167,7 +176,7 @@ class _Simulation:
         if most == 1:
             return 1
         for request, tokens in batch.tokens:
-            left = self.engine.outputs_to_come(request) if request.decoding else request.remaining // tokens
+            left = self.outputs_to_come(request) if request.decoding else request.remaining // tokens
             most = min(most, left)
         if self.instance.engine.num_kv_blocks is not None:
             spare = self.engine.free_blocks - len(batch.tokens)
@@ -185,7 +194,7 @@ class _Simulation:
     def watch(self, batch: Batch) -> None:
         """Stop a policy that evicts again and again while no request emits a token."""
         self.vain_evictions += len(batch.evict)
-        most = VAIN_EVICTIONS * (1 + self.engine.unfinished)
+        most = VAIN_EVICTIONS * (1 + self.unfinished)
         if self.vain_evictions > most:
             problem = f"{self.vain_evictions} evictions without an emitted token; the last one evicted "
             raise self.error("livelock", problem + ", ".join(r.id for r in batch.evict), self.vain_evictions, most)

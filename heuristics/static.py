@@ -24,7 +24,7 @@ class Static(QueuedPolicy):
     """
 
     name: ClassVar[str] = "static"
-    summary: ClassVar[str] = "request-level batches: all prefills, then decodes until all finish (FasterTransformer's rule)"
+    summary: ClassVar[str] = "a batch of requests prefills, then decodes until all finish (FasterTransformer's rule)"
 
     batch_size: int = knob(0, "most requests in a batch; 0: as many as the limits allow", minimum=0)
 

@@ -72,7 +72,7 @@ class VllmV1(Policy):
         place = 0
         while place < len(running) and plan.budget > 0:
             request = running[place]
-            tokens = _tokens(plan, request, cap)
+            tokens = plan.tokens_for(request, cap)
             while not plan.fits(request, tokens):
                 victim = self._victim(running)
                 place -= running.index(victim) < place
@@ -96,7 +96,7 @@ class VllmV1(Policy):
         for request in self._queue:
             if plan.budget < 1 or plan.seats < 1:
                 return
-            tokens = _tokens(plan, request, cap)
+            tokens = plan.tokens_for(request, cap)
             if not tokens or (not self._chunking and tokens < _tokens_in_empty_batch(plan, request, cap)):
                 return
             spare = plan.blocks - (self.watermark_blocks if running else 0)
@@ -110,11 +110,6 @@ class VllmV1(Policy):
 
 def _urgency(request: RequestState) -> tuple[int, ...]:
     return request.priority, request.arrival_us, request.index
-
-
-def _tokens(plan: Plan, request: RequestState, cap: int) -> int:
-    """Return all the tokens that a request lacks, or as many as budget, cap and engine allow."""
-    return int(plan.can_decode()) if request.decoding else plan.chunk(request, cap)
 
 
 def _tokens_in_empty_batch(plan: Plan, request: RequestState, cap: int) -> int:
