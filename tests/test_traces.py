@@ -82,7 +82,8 @@ def test_stamps_count_through_midnight_leap_days_and_offsets() -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "NaN", "2023-11-16", "2023-11-16 18:17", "2023-13-16 18:17:03", "2023-02-30 18:17:03", "2023-11-16 24:00:00",
-     "2023-11-16 18:60:00", "2023-11-16 18:17:60", "2023-11-16 18:17:03.", "2023-11-16 18:17:03.1234567890", "1700158623", "-1"],
+     "2023-11-16 18:60:00", "2023-11-16 18:17:60", "2023-11-16 18:17:03.", "2023-11-16 18:17:03.1234567890",
+     "1700158623", "-1"],
 )  # fmt: skip
 def test_what_is_no_stamp_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="expected"):
