@@ -102,26 +102,26 @@ def search(
         parameters.max_time_in_seconds = limit_s
     watcher = _Watcher(tell) if tell else None
     found: list[int | BaseException] = []
+    done = threading.Event()  # not Thread.join: interrupted, it takes the thread for finished (bpo-45274)
 
     def work() -> None:
         try:
             found.append(int(solver.solve(model, watcher)))
         except BaseException as error:
             found.append(error)
+        done.set()
 
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
+    threading.Thread(target=work, daemon=True).start()
     clock = Clock(limit_s + GRACE_S)
     try:
-        while thread.is_alive():
-            thread.join(0.1)
+        while not done.wait(0.1):
             if not clock.left_s and not settings.deterministic:
                 solver.stop_search()
-                thread.join(GRACE_S)
+                done.wait(GRACE_S)
                 clock = Clock(GRACE_S)
     except KeyboardInterrupt:
         solver.stop_search()
-        thread.join(5 * GRACE_S)
+        done.wait(5 * GRACE_S)
         raise
     outcome = found[0]
     if isinstance(outcome, BaseException):
