@@ -5,6 +5,7 @@ Exit codes: 0 answered, 1 the answer is no, 2 bad input or usage, 3 unknown with
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -86,15 +87,26 @@ app.command()(instances.instances)
 app.command()(policies.policies)
 
 
-@app.callback()
-def _version(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
-) -> None:
-    if version:
-        from importlib.metadata import version as installed
+def _print_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
 
+    try:
         output.emit(f"chunkfront {installed('chunkfront')}\n")
-        raise typer.Exit
+    except PackageNotFoundError:
+        raise InputError("chunkfront runs from its source and is not installed", field="--version") from None
+    raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:
@@ -102,4 +114,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?"
-    app()
+    code = app(standalone_mode=False)
+    if code == INTERRUPTED:  # a search that has not stopped yet must not crash the end of the process
+        sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)

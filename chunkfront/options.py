@@ -6,6 +6,7 @@ Every fault is an `InputError` that names the option, the value and what was exp
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
@@ -38,32 +39,74 @@ NoPauseOption = Annotated[
 PoliciesOption = Annotated[
     str, typer.Option("--policies", metavar="all|none|A,B:key=v", help="Heuristics to compare with.")
 ]
+
+
+def whole(minimum: int, maximum: int = 10**9) -> Callable[[str], int]:
+    """Return the reader of a whole number within ``minimum..maximum``."""
+
+    def read(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = minimum - 1
+        if not minimum <= value <= maximum:
+            raise typer.BadParameter(f"expected a whole number within {minimum}..{maximum}, got {text!r}")
+        return value
+
+    return read
+
+
+def positive(text: str) -> float:
+    """Read a finite number > 0."""
+    value = _number(text)
+    if not value > 0:
+        raise typer.BadParameter(f"expected a number > 0, got {text!r}")
+    return value
+
+
+def not_negative(text: str) -> float:
+    """Read a finite number >= 0."""
+    value = _number(text)
+    if not value >= 0:
+        raise typer.BadParameter(f"expected a number >= 0, got {text!r}")
+    return value
+
+
+def _number(text: str) -> float:
+    """Return a finite number, NaN for anything else."""
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
 MaxPreemptionsOption = Annotated[
     int,
     typer.Option(
-        "--max-preemptions", min=0, metavar="N", help="Most evictions per request, where the engine may evict."
+        "--max-preemptions",
+        parser=whole(0),
+        metavar="N",
+        help="Most evictions per request, where the engine may evict.",
     ),
 ]
 WorkersOption = Annotated[
     int | None,
     typer.Option(
         "--workers",
-        min=1,
+        parser=whole(1, 1000),
         metavar="N",
         help="Threads of the solver.",
         show_default="8, or one per core where there are more",
     ),
 ]
 SeedOption = Annotated[
-    int, typer.Option("--seed", min=0, max=2**31 - 1, metavar="N", help="Random seed of the solver.")
+    int, typer.Option("--seed", parser=whole(0, 2**31 - 1), metavar="N", help="Random seed of the solver.")
 ]
-
-
-def parse_seconds(value: float, option: str = "--time-limit") -> float:
-    """Return a time limit in seconds, finite and > 0."""
-    if not math.isfinite(value) or value <= 0:
-        raise InputError.expected("a number of seconds > 0", value, option)
-    return value
+TimeLimitOption = Annotated[
+    float,
+    typer.Option("--time-limit", parser=positive, metavar="S", help="Seconds for the whole command, all of its parts."),
+]
 
 
 def parse_metric(name: str, option: str) -> str:
@@ -76,9 +119,9 @@ def parse_metric(name: str, option: str) -> str:
     )
 
 
-def did_you_mean(name: str, known: object) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a half sentence with the known names close to `name`, empty where there is none."""
-    close = get_close_matches(name, list(known), n=3, cutoff=0.5)  # type: ignore[call-overload]
+    close = get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f" (did you mean {' or '.join(close)}?)" if close else ""
 
 
@@ -105,11 +148,8 @@ def parse_limits(texts: list[str] | None, option: str = "--limit") -> dict[str, 
 def _limit_value(name: str, number: str, text: str, option: str) -> float:
     unit = OBJECTIVES[name].unit
     what = {"share": "a share within 0..1", "tokens/s": "a number of tokens/s > 0"}.get(unit, "a number of ms >= 0")
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
-    good = math.isfinite(value) and value >= 0
+    value = _number(number)
+    good = value >= 0
     if unit == "share":
         good = good and value <= 1
     if unit == "tokens/s":
@@ -133,13 +173,6 @@ def parse_axes(text: str | None, instance: Instance, option: str = "--axes") -> 
             "two different metrics (throughput is makespan read the other way)", ",".join((first, second)), where
         )
     return first, second
-
-
-def parse_resolution(value: float | None, option: str = "--resolution") -> float | None:
-    """Return the grid on the second axis, finite and > 0, or None."""
-    if value is not None and (not math.isfinite(value) or value <= 0):
-        raise InputError.expected("a number > 0 in the unit of the second axis", value, option)
-    return value
 
 
 def parse_metrics(text: str, option: str = "--metrics") -> tuple[str, ...]:

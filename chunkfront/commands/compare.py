@@ -29,9 +29,7 @@ def compare(
     limit: options.LimitOption = None,
     no_pause: options.NoPauseOption = False,
     max_preemptions: options.MaxPreemptionsOption = 1,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="S", help="Seconds for the whole command, all instances included.")
-    ] = 300.0,
+    time_limit: options.TimeLimitOption = 300.0,
     workers: options.WorkersOption = None,
     seed: options.SeedOption = 0,
     out: Annotated[
@@ -44,7 +42,7 @@ def compare(
     The time left is shared evenly among the optima still to be found. Ctrl-C shows what is done so far.
     """
     started = time.monotonic()
-    deadline = started + options.parse_seconds(time_limit)
+    deadline = started + time_limit
     names = options.parse_metrics(metrics)
     limits = options.parse_limits(limit)
     problems = [options.load_instance(name) for name in instances]

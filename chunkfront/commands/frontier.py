@@ -32,14 +32,13 @@ def frontier(
         float | None,
         typer.Option(
             "--resolution",
+            parser=options.positive,
             metavar="MS",
             help="Grid on the second axis, in its unit; bounds the number of points.",
             show_default="complete",
         ),
     ] = None,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="S", help="Seconds for the whole command, all points included.")
-    ] = 300.0,
+    time_limit: options.TimeLimitOption = 300.0,
     no_pause: options.NoPauseOption = False,
     max_preemptions: options.MaxPreemptionsOption = 1,
     workers: options.WorkersOption = None,
@@ -58,9 +57,7 @@ def frontier(
     Ctrl-C or the time limit end it early with what is proved so far. The plots may take a few seconds more.
     """
     started = time.monotonic()
-    seconds = options.parse_seconds(time_limit)
     limits = options.parse_limits(limit)
-    grid = options.parse_resolution(resolution)
     problem = options.load_instance(instance)
     pair = options.parse_axes(axes, problem)
     from chunkfront.running import parse_policies, run_policies
@@ -73,8 +70,10 @@ def frontier(
     from chunkfront.running import exit_code
 
     rules = Rules(limits, no_pause, max_preemptions)
-    runs, stopped = run_policies(problem, specs, deadline=started + seconds)
-    found = _cut_short(pair) if stopped else _solve(problem, pair, rules, grid, started + seconds, workers, seed)
+    runs, stopped = run_policies(problem, specs, deadline=started + time_limit)
+    found = (
+        _cut_short(pair) if stopped else _solve(problem, pair, rules, resolution, started + time_limit, workers, seed)
+    )
     compared = compare_with_frontier(problem, runs, found, rules)
     area = hypervolumes(found, compared)
     document = frontier_document(problem.name, found, compared, area, time.monotonic() - started)

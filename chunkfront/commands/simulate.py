@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,6 +30,7 @@ def simulate(
 
     from heuristics.policy import PolicyError
     from heuristics.simulator import simulate as run_policy
+    from instances.check import violations
     from instances.errors import InputError
     from instances.metrics import report
 
@@ -38,18 +39,26 @@ def simulate(
     except PolicyError as failure:
         raise InputError(str(failure), field="--policy") from None
     metrics = report(problem, run.schedule)
+    broken = violations(problem, run.schedule)  # a policy may make moves that this instance forbids
     if out is not None:
         output.write_file(out, run.schedule.to_json())
         output.message(f"wrote {out}")
     if json:
+        from chunkfront.documents import violation_document
+
         output.emit_json({
             "policy": run.policy,
             "metrics": metrics,
             "schedule": run.schedule.to_dict(),
             "decisions": run.decisions,
+            "violations": [violation_document(violation) for violation in broken],
         })  # fmt: skip
     else:
         from chunkfront import tables
 
-        output.emit_rich(tables.schedule_table(run.schedule), "", tables.metrics_table(metrics))
+        parts: list[Any] = [tables.schedule_table(run.schedule), "", tables.metrics_table(metrics)]
+        if broken:
+            parts += ["The policy makes moves that this instance forbids, so it is not comparable with an optimum.", ""]
+            parts.append(tables.violations_table(broken))
+        output.emit_rich(*parts)
     return 0

@@ -20,9 +20,7 @@ def solve(
     limit: options.LimitOption = None,
     no_pause: options.NoPauseOption = False,
     max_preemptions: options.MaxPreemptionsOption = 1,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="S", help="Seconds for the whole command.")
-    ] = 60.0,
+    time_limit: options.TimeLimitOption = 60.0,
     workers: options.WorkersOption = None,
     seed: options.SeedOption = 0,
     out: Annotated[
@@ -32,7 +30,6 @@ def solve(
 ) -> int:
     """One optimum with its proof status."""
     started = time.monotonic()
-    seconds = options.parse_seconds(time_limit)
     objective = options.parse_metric(minimize, "--minimize")
     limits = options.parse_limits(limit)
     problem = options.load_instance(instance)
@@ -51,7 +48,7 @@ def solve(
                 objective,
                 limits,
                 no_pause=no_pause,
-                time_limit=max(0.01, seconds - (time.monotonic() - started)),
+                time_limit=max(0.01, time_limit - (time.monotonic() - started)),
                 workers=workers,
                 seed=seed,
                 max_preemptions=max_preemptions,

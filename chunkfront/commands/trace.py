@@ -21,16 +21,22 @@ def trace(
     ],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Write the instance there.", show_default=False)],
     start: Annotated[
-        float, typer.Option("--start", metavar="S", help="Seconds after the first request of the trace.")
+        float,
+        typer.Option(
+            "--start", parser=options.not_negative, metavar="S", help="Seconds after the first request of the trace."
+        ),
     ] = 0.0,
     count: Annotated[
-        int | None, typer.Option("--count", metavar="N", help="Requests to take.", show_default="all")
+        int | None,
+        typer.Option("--count", parser=options.whole(1), metavar="N", help="Requests to take.", show_default="all"),
     ] = None,
     duration: Annotated[
-        float | None, typer.Option("--duration", metavar="S", help="Seconds to take.", show_default="all")
+        float | None,
+        typer.Option("--duration", parser=options.positive, metavar="S", help="Seconds to take.", show_default="all"),
     ] = None,
     compress: Annotated[
-        float, typer.Option("--compress", metavar="X", help="Divide the gaps between arrivals by X.")
+        float,
+        typer.Option("--compress", parser=options.positive, metavar="X", help="Divide the gaps between arrivals by X."),
     ] = 1.0,
     engine: Annotated[
         Path | None,
