@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from instances.errors import InputError
 from instances.units import MAX_COST_PS, PS_PER_MS, as_int, us_from_ps
@@ -206,16 +206,3 @@ class CostModel:
             longest += us_from_ps(self.eager_ps)
         longest += sum(us_from_ps(self.swap_out_ps * tokens) for tokens in swapped_out)
         return longest + sum(us_from_ps(self.swap_in_ps * tokens) for tokens in swapped_in)
-
-    def largest_amount_us(self, tokens: int) -> int:
-        """Return an upper bound on any single iteration of `tokens` tokens with contexts up to `tokens`."""
-        worst = 0
-        for piece in self.pieces:
-            per_decode = max(piece.decode_us(tokens), 1)
-            worst = max(worst, piece.base_us + piece.prefill_us(tokens) + piece.tile_us(tokens) + tokens * per_decode)
-        return worst + us_from_ps(self.eager_ps)
-
-
-def coefficient_names() -> tuple[str, ...]:
-    """Return the names of the coefficients of a piece, in order (for tables and files)."""
-    return tuple(f.name for f in fields(Piece))
