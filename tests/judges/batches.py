@@ -7,6 +7,7 @@ time it may start because of arrivals; `tests.judges.timing` places the batches 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from instances.instance import Instance
@@ -48,6 +49,12 @@ class Batch(NamedTuple):
     release: int
     emissions: tuple[Emission, ...]
     moves: tuple[Move, ...]
+
+
+@lru_cache(maxsize=4)
+def batches_of(instance: Instance, max_preemptions: int | None = 1, no_pause: bool = False) -> Batches:
+    """Return the states and batches of an instance, kept for the next question about it."""
+    return Batches(instance, max_preemptions, no_pause)
 
 
 class Batches:

@@ -20,7 +20,7 @@ from itertools import combinations
 
 from instances.instance import Instance
 from instances.request import Request
-from tests.judges.batches import Batch, Batches
+from tests.judges.batches import Batch, Batches, batches_of
 from tests.judges.labels import SUMS, Bounds, tightest
 from tests.judges.naive import all_amounts
 from tests.judges.search import nondominated
@@ -70,7 +70,7 @@ def exact_frontier(
             if all(amounts[name] <= limit for name, limit in limits.items())
         }
     else:
-        batches = Batches(instance, max_preemptions, no_pause)
+        batches = batches_of(instance, max_preemptions, no_pause)
         minimised = tuple(axis for axis in axes if axis != "slo_attainment")
         for missed, bounds in _cases(instance, axes, limits):
             for point in _sweep(batches, bounds, minimised, limits.get("max_tbt")):
@@ -104,7 +104,7 @@ def witnesses(
     A superset of the frontier: every nondominated point is there, others may be.
     """
     limits = dict(limits or {})
-    batches = Batches(instance, max_preemptions, no_pause)
+    batches = batches_of(instance, max_preemptions, no_pause)
     found = []
     for _, bounds in _cases(instance, axes, limits):
         for point, (way, final) in _sweep(batches, bounds, tuple(axes), limits.get("max_tbt")).items():

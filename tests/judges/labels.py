@@ -52,6 +52,7 @@ more objective that only grows along the prefix.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import le
 from typing import NamedTuple
 
 NEVER = float("-inf")
@@ -126,16 +127,6 @@ def grown(name: str, amount: int, value: int, weight: int) -> int:
 def dominates(a: Tight | Loose, b: Tight | Loose) -> bool:
     """Return whether every entry of `a` is at most that of `b` (Theorems 2 and 3); labels of one kind only."""
     if isinstance(a, Tight):
-        return (
-            a.end <= b.end
-            and all(x <= y for x, y in zip(a.amounts, b.amounts, strict=True))
-            and all(x <= y for x, y in zip(a.lags, b.lags, strict=True))
-        )
-    for x, y in zip(a[:2], b[:2], strict=True):
-        if any(u > v for u, v in zip(x, y, strict=True)):
-            return False
-    for rows, others in zip(a[2:], b[2:], strict=True):
-        for x, y in zip(rows, others, strict=True):
-            if any(u > v for u, v in zip(x, y, strict=True)):
-                return False
-    return True
+        return a.end <= b.end and all(map(le, a.amounts, b.amounts)) and all(map(le, a.lags, b.lags))
+    rows, others = ((label.origin, label.end, *label.latest, *label.firsts, *label.lasts) for label in (a, b))
+    return all(all(map(le, x, y)) for x, y in zip(rows, others, strict=True))

@@ -45,7 +45,7 @@ def _maybe(rng: random.Random, chance: float, low: int, high: int) -> int | None
 
 
 def _draw(rng: random.Random, seed: int, every: bool, most: int, tokens: int, unit: int) -> Instance:
-    count = rng.randint(1 if every else 2, most)
+    count = 1 if rng.random() < 0.1 else rng.randint(2, most)
     together = rng.random() < 0.3
     found = []
     for i in range(count):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from instances.instance import Instance
 from instances.schedule import Iteration, Schedule
-from tests.judges.batches import Batch, Batches, State
+from tests.judges.batches import Batch, Batches, State, batches_of
 
 FIELDS = ("decode", "evict", "restore")
 
@@ -32,7 +32,7 @@ def random_schedule(
     instance: Instance, rng: random.Random, max_preemptions: int | None = 1, idle_us: int = 3, no_pause: bool = False
 ) -> Schedule | None:
     """Return a legal schedule made of random batches and pauses, None where 50 walks end in dead ends."""
-    batches = Batches(instance, max_preemptions, no_pause)
+    batches = batches_of(instance, max_preemptions, no_pause)
     for _ in range(50):
         state, now, way, ends = batches.initial(), 0, [], []
         while not batches.is_goal(state):
@@ -87,7 +87,7 @@ def mutated(instance: Instance, plan: Schedule, rng: random.Random) -> Schedule:
 
 def retimed(instance: Instance, rows: Sequence[Iteration]) -> tuple[Iteration, ...]:
     """Return the rows with the durations of their batches, as far as legal, pushed apart where they overlap."""
-    batches = Batches(instance, None)
+    batches = batches_of(instance, None)
     state, now, result = batches.initial(), 0, []
     for row in rows:
         batch = None if state is None else matching(batches, state, instance, row)
@@ -125,7 +125,7 @@ def is_legal(instance: Instance, plan: Schedule, no_pause: bool = False) -> bool
 
     An iteration that restores a request and evicts it at once is not known here (see `Batches`).
     """
-    batches = Batches(instance, None, no_pause)
+    batches = batches_of(instance, None, no_pause)
     state, now = batches.initial(), 0
     for row in plan.iterations:
         batch = matching(batches, state, instance, row)
