@@ -24,22 +24,25 @@ MEASURED = CostModel.linear(
     decode_ps=ps_from_ms(0.038, "measured"),
 )
 """14.467 ms per iteration, 0.05406 ms per prompt token, 0.038 ms per decode."""
-RUNNING = tuple(
-    Request(f"run{k}", prompt_tokens=100, output_tokens=20, progress=Progress(prefilled=100, emitted=10))
-    for k in range(4)
-)
-"""Four requests that decode since before time 0 and have ten tokens to go."""
+
+
+def _running(outputs_left: int) -> tuple[Request, ...]:
+    """Return four requests that decode since before time 0."""
+    progress = Progress(prefilled=100, emitted=10)
+    return tuple(
+        Request(f"run{k}", prompt_tokens=100, output_tokens=10 + outputs_left, progress=progress) for k in range(4)
+    )
 
 
 def interference() -> Instance:
     """Return the lesson with a cost per iteration: each split of the prompt protects streams and delays it."""
-    base = CostModel.linear(ps_from_ms(1, "base"), TOY.pieces[0].prefill_ps, TOY.pieces[0].decode_ps)
+    toy = TOY.pieces[0]
     return Instance(
         "interference",
-        (*RUNNING, Request("prompt", prompt_tokens=2000, output_tokens=2)),
-        EngineLimits(max_num_batched_tokens=2048, chunk_quantum=250),
-        base,
-        description="Four running streams and a 2000-token prompt; toy rates plus 1 ms per iteration.",
+        (*_running(outputs_left=6), Request("prompt", prompt_tokens=2000, output_tokens=1)),
+        EngineLimits(max_num_batched_tokens=2048, chunk_quantum=500),
+        CostModel.linear(ps_from_ms(5, "iteration"), toy.prefill_ps, toy.decode_ps),
+        description="Four running streams and a 2000-token prompt; toy rates plus 5 ms per iteration.",
         axes=("mean_ttft", "max_tbt"),
     )
 
@@ -48,7 +51,7 @@ def interference_toy() -> Instance:
     """Return exactly the lesson: no cost per iteration, a budget of 256 tokens."""
     return Instance(
         "interference-toy",
-        (*RUNNING, Request("prompt", prompt_tokens=2000, output_tokens=1)),
+        (*_running(outputs_left=10), Request("prompt", prompt_tokens=2000, output_tokens=1)),
         EngineLimits(max_num_batched_tokens=256),
         TOY,
         description="The lesson's costs exactly: chunks of 252 beside four decodes, 29.2 ms per iteration.",
