@@ -77,13 +77,23 @@ def test_a_witness_has_the_amounts_of_its_point(seed: int, axes: tuple[str, ...]
         assert tuple(amounts[axis] for axis in axes) == point
 
 
-def compare_with_enumeration(seed: int, every_feature: bool) -> None:
-    """Compare fast search and enumeration of a tiny instance on frontiers with random axes and limits."""
+MOST_SCHEDULES = 100_000
+
+
+def compare_with_enumeration(seed: int, every_feature: bool) -> bool:
+    """Compare fast search and enumeration of a tiny instance on frontiers with random axes and limits.
+
+    Returns False, with nothing compared, where there are more than `MOST_SCHEDULES` schedules.
+    """
     rng = random.Random(seed)
     requests, tokens = rng.choice(((2, 3), (2, 3), (3, 2)))
     instance = tiny_instance(seed, every_feature=every_feature, requests=requests, tokens=tokens, unit_us=1)
     no_pause = rng.random() < 0.2
-    attained = {tuple(amounts.values()) for amounts in all_amounts(instance, 1, no_pause)}
+    attained = set()
+    for count, reached in enumerate(all_amounts(instance, 1, no_pause)):
+        if count == MOST_SCHEDULES:
+            return False
+        attained.add(tuple(reached.values()))
     for _ in range(8):
         axes = rng.sample(OBJECTIVES, rng.choice((1, 2, 2, 2, 3)))
         limits = {}
@@ -99,21 +109,22 @@ def compare_with_enumeration(seed: int, every_feature: bool) -> None:
             p for p in obeying if not any(q != p and all(x <= y for x, y in zip(q, p, strict=True)) for q in obeying)
         )
         assert exact_frontier(instance, axes, limits, 1, no_pause) == expected, (axes, limits)
+    return True
 
 
 @pytest.mark.parametrize("every_feature", [False, True])
 @pytest.mark.parametrize("block", range(4))
 def test_search_equals_enumeration_of_all_schedules(block: int, every_feature: bool) -> None:
-    for seed in range(15 * block, 15 * block + 15):
-        compare_with_enumeration(seed, every_feature)
+    compared = [compare_with_enumeration(seed, every_feature) for seed in range(15 * block, 15 * block + 15)]
+    assert sum(compared) >= 12
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("every_feature", [False, True])
 @pytest.mark.parametrize("block", range(100))
 def test_search_equals_enumeration_of_all_schedules_at_length(block: int, every_feature: bool) -> None:
-    for seed in range(10_000 + 20 * block, 10_020 + 20 * block):
-        compare_with_enumeration(seed, every_feature)
+    seeds = range(10_000 + 20 * block, 10_020 + 20 * block)
+    assert sum(compare_with_enumeration(seed, every_feature) for seed in seeds) >= 12
 
 
 def test_the_naive_switch_gives_the_same_frontier() -> None:
