@@ -50,9 +50,9 @@ class Cuts:
         window = gap // shortest
         for job in self.problem.jobs:
             if job.decodes:
-                for k in self.steps:
-                    if k + window <= len(self.steps):
-                        self._window(job, k, window)
+                first = 1 if job.left else 0  # before the first iteration no waiting prefill is done
+                for k in range(first, len(self.steps) - window + 1):
+                    self._window(job, k, window)
 
     def _window(self, job: Job, k: int, window: int) -> None:
         decodes = sum(self.v.decode[job.index][k : k + window])

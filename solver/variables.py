@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 
 from ortools.sat.python import cp_model
 
 from instances.cost_model import Piece
 from solver.problem import Job, Problem
 
-Expression = cp_model.LinearExprT
+Expression = cp_model.LinearExpr | int
 LONGEST_ENCODING = 96
 """Longest cost table that is encoded by order literals (a tight relaxation); longer ones are looked up."""
 
@@ -179,8 +180,8 @@ class Variables:
 
     def curve(self, values: list[int], arguments: list[cp_model.IntVar], name: str) -> list[Expression]:
         """Return ``values[argument]`` for a nondecreasing table: linear where it is, else encoded or looked up."""
-        if all(value == (values[1] - values[0]) * m for m, value in enumerate(values)):
-            slope = values[1] - values[0] if len(values) > 1 else 0
+        slope = values[1] - values[0] if len(values) > 1 else 0
+        if all(value == slope * m for m, value in enumerate(values)):
             return [slope * argument for argument in arguments]
         if len(values) <= LONGEST_ENCODING:
             return [self._encoded(values, argument, f"{name}_{k}") for k, argument in enumerate(arguments)]
@@ -200,7 +201,7 @@ class Variables:
         """Return the table's value as a sum of its steps over literals "argument >= m"."""
         reached = [self.model.new_bool_var(f"{name}_{m}") for m in range(1, len(values))]
         self.model.add(sum(reached) == argument)
-        for lower, higher in zip(reached, reached[1:], strict=False):
+        for lower, higher in pairwise(reached):
             self.model.add_implication(higher, lower)
         return sum((values[m + 1] - values[m]) * literal for m, literal in enumerate(reached))
 
