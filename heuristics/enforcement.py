@@ -77,8 +77,11 @@ class _Judge:
     def work(self) -> None:
         tokens = decodes = 0
         for request, count in self.batch.tokens:
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise self.fail("chunk", f"{request.id!r} gets {count!r} tokens, at least 1 is expected", request)
+            if isinstance(count, bool) or not isinstance(count, int):
+                raise self.fail("chunk", f"{request.id!r} gets {count!r} tokens, an int is expected", request)
+            if count < 1:
+                problem = f"{request.id!r} gets {count} tokens, at least 1 is expected"
+                raise self.fail("chunk", problem, request, count, 1)
             if request.swapped and request not in self.batch.restore:
                 raise self.fail("phase", f"{request.id!r} is swapped out and not restored", request)
             if request.decoding:

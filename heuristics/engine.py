@@ -27,6 +27,11 @@ class Engine(EngineState):
         """Whether this is an arrived, unfinished request of this run."""
         return request in self._known
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no arrived request is unfinished."""
+        return not self._known
+
     def wait_until(self, time_us: int) -> None:
         """Move the clock on, never back."""
         self._now_us = max(self._now_us, time_us)

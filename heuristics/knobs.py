@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,7 +73,9 @@ class Knob:
                 value = operator.index(value) if self.kind is int else float(value)
             except (TypeError, ValueError):
                 raise InputError.expected(self.expected, value, self.name) from None
-        in_range = self.minimum is None or (isinstance(value, (int, float)) and value >= self.minimum)
+        in_range = not isinstance(value, float) or math.isfinite(value)
+        if self.minimum is not None:
+            in_range = in_range and isinstance(value, (int, float)) and value >= self.minimum
         if type(value) is not self.kind or not in_range or (self.choices and value not in self.choices):
             raise InputError.expected(self.expected, value, self.name)
         return value

@@ -88,7 +88,7 @@ class _Simulation:
         self.policy.start(Setup(self.instance.engine, self.instance_limits, self.instance.cost, oracle))
         while self.unfinished:
             self.take_arrivals()
-            if not (self.engine.running or self.engine.waiting):
+            if self.engine.is_empty:
                 self.engine.wait_until(self.arrivals[-1].arrival_us)
                 continue
             batch = self.policy.schedule(self.engine)

@@ -1,0 +1,184 @@
+"""Properties of every policy on seeded random instances that cover all limits of model.md."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from heuristics.policy import PolicyError
+from heuristics.recorder import Run
+from heuristics.simulator import simulate
+from instances.check import violations
+from instances.generate import random_instance
+from instances.instance import Instance
+from instances.replay import replay
+from tests.judges.exhaustive import exact_frontier
+
+OBEDIENT = (
+    "greedy-chunked",
+    "greedy-chunked:oracle=true,reserve_peak=false",
+    "greedy-chunked:order=srpt,decode_first=false,chunk=2,skip_ahead=true",
+    "greedy-chunked:order=priority,reserve_peak=false,chunk=1",
+    "orca",
+    "orca:order=spf,reserve_peak=false,skip_ahead=true",
+    "prefill-first",
+    "prefill-first:whole=true,reserve_peak=false",
+    "prefill-first:chunk=1,order=srpt",
+    "static",
+    "static:batch_size=2,order=spf,oracle=true",
+    "preemptive-srpt",
+    "preemptive-srpt:reserve_peak=false,oracle=true,chunk=2",
+    "preemptive-mlfq",
+    "preemptive-mlfq:quantum_ms=1,levels=3,skip_join=false,starvation_ms=5",
+    "preemptive-mlfq:reserve_peak=false,quantum_ms=2,factor=1",
+)
+"""Those that obey every limit of the instance."""
+REAL_ENGINES = (
+    "vllm-v1",
+    "vllm-v1:policy=priority,long_prefill_token_threshold=2",
+    "vllm-v1:policy=priority,reserve_full_isl=false,watermark_blocks=1",
+)
+"""Those that may do what the instance forbids."""
+SEEDS = range(300)
+
+
+def drawn(seed: int) -> Instance:
+    return random_instance(
+        seed, requests=(1, 5), preemption=("none", "recompute", "swap"), cost_kinds=("linear", "unit", "pieces")
+    )
+
+
+def attempt(instance: Instance, policy: str, **options: bool) -> Run | None:
+    """Return the run; None where residents at time 0 hold each other up, the only excuse that a policy has."""
+    try:
+        return simulate(instance, policy, **options)
+    except PolicyError as error:
+        if error.rule != "idle" or sum(r.progress is not None for r in instance.requests) < 2:
+            raise
+        return None
+
+
+@pytest.mark.parametrize("policy", OBEDIENT)
+def test_no_schedule_fails_the_checker_and_nearly_none_is_missing(policy):
+    missing = 0
+    for seed in SEEDS:
+        instance = drawn(seed)
+        run = attempt(instance, policy)
+        if run is None:
+            missing += 1
+            continue
+        assert run.instance == instance
+        assert not violations(instance, run.schedule), f"seed {seed}"
+    assert missing <= 2
+
+
+@pytest.mark.parametrize("policy", REAL_ENGINES)
+def test_a_real_engine_obeys_the_limits_of_its_own_engine(policy):
+    finished = 0
+    for seed in SEEDS:
+        try:
+            run = simulate(drawn(seed), policy)
+        except PolicyError as error:
+            if error.rule != "idle":  # a preempted request that cannot be prefilled again
+                raise
+            continue
+        assert not violations(run.instance, run.schedule), f"seed {seed}"
+        finished += 1
+    assert finished >= len(SEEDS) - 3
+
+
+@pytest.mark.parametrize("policy", OBEDIENT + REAL_ENGINES)
+def test_repeats_change_nothing(policy):
+    for seed in SEEDS:
+        instance = drawn(seed)
+        fast, slow = attempt(instance, policy), attempt(instance, policy, step_by_step=True)
+        assert (fast is None) == (slow is None)
+        if fast is not None and slow is not None:
+            assert fast.decisions == slow.decisions, f"seed {seed}"
+            assert fast.schedule == slow.schedule, f"seed {seed}"
+
+
+@pytest.mark.parametrize("policy", OBEDIENT + REAL_ENGINES)
+def test_the_simulator_counts_as_the_checkers_replay_does(policy):
+    for seed in SEEDS:
+        run = attempt(drawn(seed), policy)
+        if run is None:
+            continue
+        requests = run.instance.requests
+        pool = run.instance.engine.num_kv_blocks
+        emitted = dict.fromkeys((r.id for r in requests), 0)
+        for decision, step in zip(run.decisions, replay(run.instance, run.schedule).steps, strict=True):
+            assert decision["emitted"] == sorted(step.emitted)
+            assert sorted(decision["finished"]) == sorted(step.finished)
+            assert len(decision["running"]) == step.residents
+            assert decision["free_blocks_after"] == (None if pool is None else pool - step.blocks)
+            for name in decision["emitted"]:
+                emitted[name] += 1
+        assert emitted == {r.id: r.outputs_left for r in requests}
+
+
+@pytest.mark.parametrize("policy", [p for p in OBEDIENT + REAL_ENGINES if "oracle=true" not in p])
+def test_what_has_not_arrived_changes_nothing(policy):
+    compared = 0
+    for seed in SEEDS:
+        instance = drawn(seed)
+        cut = sorted(r.arrival_us for r in instance.requests)[len(instance.requests) // 2]
+        early = tuple(r for r in instance.requests if r.arrival_us < cut)
+        if not early:
+            continue
+        runs = attempt(instance, policy), attempt(replace(instance, requests=early), policy)
+        if None in runs:
+            continue
+        before = [[d for d in run.decisions if d["start_ms"] * 1000 < cut] for run in runs if run is not None]
+        assert before[0] == before[1], f"seed {seed}"
+        compared += bool(before[0])
+    assert compared > 50
+
+
+@pytest.mark.parametrize("policy", [p for p in OBEDIENT + REAL_ENGINES if "oracle=true" not in p])
+def test_true_output_lengths_change_nothing_before_they_show(policy):
+    compared = 0
+    for seed in SEEDS:
+        instance = drawn(seed)
+        declared = tuple(replace(r, output_tokens=r.declared_output_tokens) for r in instance.requests)
+        try:
+            longer = replace(instance, requests=declared)
+        except ValueError:  # by its cap it could never fit
+            continue
+        runs = attempt(instance, policy), attempt(longer, policy)
+        if runs[0] is None or runs[1] is None:
+            continue
+        early_ends = [k for k, (a, b) in enumerate(zip(runs[0].decisions, runs[1].decisions, strict=False))
+                      if a["finished"] != b["finished"]]  # fmt: skip
+        until = early_ends[0] if early_ends else len(runs[0].decisions)
+        assert runs[0].decisions[:until] == runs[1].decisions[:until], f"seed {seed}"
+        compared += bool(early_ends)
+    assert compared > 50
+
+
+def test_with_an_oracle_the_greedy_policy_serves_whatever_can_be_served():
+    # Without preemption, residents at time 0 may hold the blocks that each of them needs: then nothing can be done,
+    # by exhaustive search. Everywhere else the policy finds the order.
+    stuck = crowded = 0
+    for seed in range(6000):
+        instance = random_instance(seed, requests=(2, 4))
+        residents = [r for r in instance.requests if r.progress is not None]
+        pool = instance.engine.num_kv_blocks
+        if pool is None or sum(instance.engine.blocks(r.peak_kv_tokens) for r in residents) <= pool:
+            continue
+        crowded += 1
+        if attempt(instance, "greedy-chunked:oracle=true") is None:
+            stuck += 1
+            assert exact_frontier(instance, ("makespan",)) == []
+    assert stuck >= 3
+    assert crowded >= 10 + stuck
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", OBEDIENT)
+def test_thousands_of_seeds(policy):
+    for seed in range(300, 5000):
+        run = attempt(drawn(seed), policy)
+        if run is not None:
+            assert not violations(run.instance, run.schedule), f"seed {seed}"
