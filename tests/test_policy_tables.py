@@ -176,3 +176,38 @@ def test_without_preemption_a_rank_only_orders():
         run = simulate(instance, policy)
         require_valid(instance, run.schedule)
         assert [list(d["scheduled"]) for d in run.decisions] == [["A"]] * 6 + [["B"]] * 2
+
+
+def test_a_request_that_cannot_come_back_gets_the_blocks_of_one_that_can():
+    # Chunking off, K = 8, 12 KV tokens, all held at time 0. p knows 5 + 4 tokens, too many to prefill again; u knows 5.
+    # u is first in every order but cannot evict p; so p evicts u, finishes, and u prefills its 5 tokens again.
+    residents = (Request("u", 4, 3, progress=Progress(4, 1)), Request("p", 5, 6, progress=Progress(5, 4)))
+    for policy in ("greedy-chunked", "orca:reserve_peak=false", "prefill-first", "static", "preemptive-srpt",
+                   "preemptive-mlfq"):  # fmt: skip
+        run = play(residents, policy, 8, num_kv_blocks=12, enable_chunked_prefill=False)
+        assert table(run) == rows("""
+            u x  .   p5* d*#
+            p d* d*# -   -
+        """), policy
+
+
+def test_mlfq_demotes_nobody_amid_a_prefill():
+    # One seat, two levels, a quantum of half an iteration: A ends its prefill before it falls behind B, and so does B.
+    # On the lowest level A came first: it prefills its 4 + 1 tokens again and finishes, then B does.
+    knobs = "quantum_ms=0.5,levels=2,skip_join=false"
+    run = play(loads("A(P4,O2) B(P4,O2)"), f"preemptive-mlfq:{knobs}", 2, max_num_seqs=1)
+    assert table(run) == rows("""
+        A p2 p2* x  .   p2 p2 p1*# -  -  -
+        B .  .   p2 p2* x  .  .    p2 p2 p1*#
+    """)
+
+
+def test_mlfq_promotes_who_has_starved():
+    # A quantum of 1 ms, then first come first served; B, C, ... keep coming, each on the top level. A is demoted after
+    # its second iteration and the newcomers have the seat. At 5 ms it has waited 3: back up, behind E, before F.
+    load = "A(P1,O4)@1 B(P1,O1)@3 C(P1,O1)@4 D(P1,O1)@5 E(P1,O1)@6 F(P1,O1)@7"
+    knobs = "quantum_ms=1,levels=2,skip_join=true"
+    starved = play(loads(load), f"preemptive-mlfq:{knobs},starvation_ms=0", 8, max_num_seqs=1, preemption="swap")
+    patient = play(loads(load), f"preemptive-mlfq:{knobs},starvation_ms=3", 8, max_num_seqs=1, preemption="swap")
+    assert table(starved)["A"] == "p1* d* x . . . . d* d*#"
+    assert table(patient)["A"] == "p1* d* x . . . d* d*# -"

@@ -152,14 +152,14 @@ def test_evictions_that_lead_nowhere_are_a_livelock():
 
 
 def test_even_a_policy_that_evicts_in_every_pass_ends_if_tokens_come_out():
-    # The same with K = 8: each turn ends a (re-)prefill and emits; emitted tokens are never lost: 4 + 4 turns.
+    # Each turn ends a (re-)prefill and emits; emitted tokens are never lost: 40 + 40 turns, 79 evictions.
     def take_turns(state: EngineState) -> Batch:
         request = state.waiting[-1] if state.waiting else state.running[0]
         evicted = [r for r in state.running if r is not request]
         return Batch([(request, request.remaining)], evict=evicted)
 
-    run = simulate(build([(0, 5, 4)] * 2, 8, num_kv_blocks=8, preemption="recompute"), Scripted(take_turns))
-    assert len(run.records) == 8
+    run = simulate(build([(0, 5, 40)] * 2, 64, num_kv_blocks=44, preemption="recompute"), Scripted(take_turns))
+    assert len(run.records) == 80
     assert not violations(run.instance, run.schedule)
 
 
