@@ -54,7 +54,7 @@ def prefill(plan: Plan, promises: Promises, residents: Sequence[RequestState], c
     for request in residents:
         if plan.budget < 1:
             return
-        if request.decoding or request in plan.evicted:
+        if request.decoding or request in plan.evicted or request in plan.tokens:
             continue
         tokens = chunk(plan, request)
         if tokens and grow(plan, promises, request, tokens, residents):

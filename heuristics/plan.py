@@ -9,6 +9,9 @@ from heuristics.state import UNLIMITED, EngineState, RequestState
 class Plan:
     """The decisions of one scheduling pass. It counts; it refuses nothing that its caller did not ask about.
 
+    It starts empty, except at time 0 where residents have more unfinished prefills than an iteration may leave:
+    then the shortest ones are in it to their ends, because no batch without them can run.
+
     Attributes
     ----------
     state
@@ -34,6 +37,8 @@ class Plan:
         self._partial_room = UNLIMITED if most is None else most - state.partial_prefills
         self._decodes = 0
         self._mixes = state.limits.mixed_batches
+        if self._partial_room < 0:
+            self._end_prefills()
 
     def need(self, request: RequestState, tokens: int) -> int:
         """Return the KV blocks that `request` lacks for `tokens` more tokens."""
@@ -114,6 +119,14 @@ class Plan:
     def batch(self, *, repeat: int = 1, until_us: int | None = None) -> Batch:
         """Return the batch that was decided."""
         return Batch(list(self.tokens.items()), self.evicted, self.restored, repeat, until_us)
+
+    def _end_prefills(self) -> None:
+        """End the shortest prefills where more are unfinished at time 0 than an iteration may leave."""
+        partial = (r for r in self.state.running if not r.decoding)
+        for request in sorted(partial, key=lambda r: (r.remaining, r.index)):
+            left = request.remaining
+            if self._partial_room < 0 and self.chunk(request) == left and self.fits(request, left):
+                self.take(request, left)
 
     @staticmethod
     def _is_partial(request: RequestState) -> bool:

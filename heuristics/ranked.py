@@ -57,7 +57,8 @@ class RankedPolicy(Policy):
         for place, request in enumerate(ranked):
             if plan.budget < 1:
                 break
-            if request in plan.evicted or (blocked and not request.resident):
+            done = request in plan.evicted or request in plan.tokens
+            if done or (blocked and not request.resident):
                 continue
             served = self._serve(plan, promises, request, ranked[place + 1 :])
             blocked |= not served and not request.resident

@@ -72,6 +72,9 @@ class VllmV1(Policy):
         place = 0
         while place < len(running) and plan.budget > 0:
             request = running[place]
+            if request in plan.tokens:
+                place += 1
+                continue
             tokens = plan.tokens_for(request, cap)
             while not plan.fits(request, tokens):
                 victim = self._victim(running)

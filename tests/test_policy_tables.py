@@ -211,3 +211,15 @@ def test_mlfq_promotes_who_has_starved():
     patient = play(loads(load), f"preemptive-mlfq:{knobs},starvation_ms=3", 8, max_num_seqs=1, preemption="swap")
     assert table(starved)["A"] == "p1* d* x . . . . d* d*#"
     assert table(patient)["A"] == "p1* d* x . . . d* d*# -"
+
+
+def test_too_many_unfinished_prefills_at_time_0_are_brought_down_first():
+    # One may be left unfinished after an iteration, K = 4, and d decodes: c must end, with 3 of the 4 tokens.
+    residents = tuple(
+        Request(name, prompt, outputs, progress=Progress(done, emitted))
+        for name, prompt, outputs, done, emitted in (("d", 1, 3, 1, 1), ("a", 9, 1, 1, 0), ("c", 5, 1, 2, 0))
+    )
+    for policy in ("greedy-chunked", "greedy-chunked:chunk=1", "prefill-first:chunk=1", "orca", "static", "vllm-v1",
+                   "preemptive-srpt:chunk=1", "preemptive-mlfq"):  # fmt: skip
+        run = play(residents, policy, 4, max_partial_prefills=1, preemption="none")
+        assert table(run)["c"] == "p3*#" + " -" * (len(run.records) - 1), policy
