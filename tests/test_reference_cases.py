@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
+from instances.check import violations
 from instances.errors import InputError
 from instances.instance import Instance
+from instances.metrics import metric, report
 from instances.objectives import OBJECTIVES
+from solver.model import require_modelled, solve
+from solver.result import OPTIMAL
 from tests.judges.exhaustive import exact_frontier
 
 FILE = Path(__file__).parents[2] / "shared" / "cases" / "reference.json"
@@ -21,9 +25,22 @@ ERRORS = [pytest.param(c, id=c["id"]) for c in CASES if "error" in c]
 pytestmark = pytest.mark.skipif(not CASES, reason=f"no {FILE.name} in ../shared/cases")
 
 
+INSTANCES = [pytest.param(c, id=c["id"]) for c in CASES if c["frontiers"]]
+
+
 def in_units(instance: Instance, axes: list[str], amounts: tuple[int, ...]) -> list[float]:
     """Return exact amounts in the units of the axes."""
     return [OBJECTIVES[axis].value(instance, amount) for axis, amount in zip(axes, amounts, strict=True)]
+
+
+def modelled(case: dict[str, Any]) -> Instance:
+    """Return the case's instance, or skip while the solver says that it cannot model its kind."""
+    instance = Instance.from_dict(case["instance"])
+    try:
+        require_modelled(instance)
+    except InputError as error:
+        pytest.skip(str(error))
+    return instance
 
 
 @pytest.mark.parametrize(("case", "frontier"), FRONTIERS)
@@ -41,3 +58,30 @@ def test_a_hopeless_request_is_named_with_both_numbers(case: dict[str, Any]) -> 
     assert repr(case["error"]["request"]) in str(caught.value)
     for number in case["error"]["numbers"]:
         assert str(number) in str(caught.value)
+
+
+@pytest.mark.parametrize(("case", "frontier"), FRONTIERS)
+def test_the_solver_proves_the_listed_frontier(case: dict[str, Any], frontier: dict[str, Any]) -> None:
+    solver_frontier = pytest.importorskip("solver.frontier").frontier
+    instance = modelled(case)
+    found = solver_frontier(instance, tuple(frontier["axes"]), workers=2, time_limit=120)
+    assert found.complete
+    assert found.open_intervals == ()
+    assert [list(point.values) for point in found.points] == frontier["values_ms"]
+    for point in found.points:
+        assert point.status == OPTIMAL
+        assert point.bounds == point.values
+        assert violations(instance, point.schedule) == []
+        recomputed = report(instance, point.schedule)
+        assert recomputed == point.metrics
+        shown = [metric(instance, point.schedule, axis) for axis in frontier["axes"]]
+        assert shown == list(point.values)
+
+
+@pytest.mark.parametrize("case", INSTANCES)
+def test_each_end_of_a_frontier_is_the_optimum_of_its_axis(case: dict[str, Any]) -> None:
+    instance = modelled(case)
+    for frontier in case["frontiers"]:
+        for place, axis in enumerate(frontier["axes"]):
+            best = min(values[place] for values in frontier["values_ms"])
+            assert solve(instance, axis, workers=2).value == best
