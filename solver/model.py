@@ -67,7 +67,10 @@ def solve(
     InputError
         For an unknown objective, a bad limit, or an instance that this version cannot model.
     """
-    search_ = Search(instance, Settings(workers, seed), Clock(time_limit), no_pause=no_pause, tell=on_progress)
+    search_ = Search(
+        instance, Settings(workers, seed), Clock(time_limit), no_pause=no_pause, max_preemptions=max_preemptions,
+        tell=on_progress,
+    )  # fmt: skip
     return search_.result(minimize, limits)
 
 
@@ -104,7 +107,14 @@ class Search:
     """
 
     def __init__(
-        self, instance: Instance, settings: Settings, clock: Clock, *, no_pause: bool = False, tell: Progress | None = None
+        self,
+        instance: Instance,
+        settings: Settings,
+        clock: Clock,
+        *,
+        no_pause: bool = False,
+        max_preemptions: int = 1,
+        tell: Progress | None = None,
     ) -> None:
         require_modelled(instance)
         self.instance = instance
@@ -117,6 +127,7 @@ class Search:
         self.incumbents = Incumbents(self.problem, no_pause)
         self.incumbents.add_heuristics(stop=lambda: not clock.left_s)
         self.interrupted = False
+        self.notes: tuple[str, ...] = ()
 
     def result(self, minimize: str, limits: Mapping[str, float] | None) -> Result:
         """Return the answer for people."""
@@ -125,7 +136,7 @@ class Search:
         answer = self.optimum(minimize, allowed)
         return _result(self, wanted.name, answer)
 
-    def optimum(self, name: str, limits: Mapping[str, int], *, time_limit: float | None = None) -> Answer:
+    def optimum(self, name: str, limits: Mapping[str, int], *, time_limit: float | None = None, at_least: int = 0) -> Answer:
         """Return the optimum of an objective under limits on amounts; a KeyboardInterrupt ends it with what is proved.
 
         Parameters
@@ -136,10 +147,12 @@ class Search:
             Largest amounts allowed, in µs (a count for `slo_attainment`).
         time_limit
             Seconds, beside the clock.
+        at_least
+            A lower bound on the amount that is proved already.
         """
-        key = "makespan" if name == "throughput" else name
+        key = amount_key(name)
         clock = Clock(min(self.clock.left_s, self.clock.left_s if time_limit is None else time_limit))
-        bound = self.bounds.amount(key)
+        bound = max(at_least, self.bounds.amount(key))
         if any(self.bounds.amount(other) > limit for other, limit in limits.items()):
             return Answer(None, None, True)
         best = self.incumbents.best(key, limits)
@@ -293,6 +306,11 @@ class Model:
         return limits
 
 
+def amount_key(name: str) -> str:
+    """Return the name under which an objective's amount is held: `throughput` is the makespan read the other way."""
+    return "makespan" if name == "throughput" else name
+
+
 def require_modelled(instance: Instance) -> None:
     """Raise InputError for what the model does not hold yet."""
     if instance.engine.preemption != "none":
@@ -313,7 +331,7 @@ def _iterations(best: Candidate | None) -> int:
 def _result(searched: Search, name: str, answer: Answer) -> Result:
     """Return an answer in the unit of its metric, with its schedule and metrics."""
     known, instance = OBJECTIVES[name], searched.instance
-    key = "makespan" if name == "throughput" else name
+    key = amount_key(name)
     seconds = searched.clock.elapsed_s
     if answer.best is None:
         status = INFEASIBLE if answer.proved else UNKNOWN
