@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from heuristics.knobs import knob
-from heuristics.passes import ChunkRule, admit, capped_chunks, decode, prefill
+from heuristics.passes import ChunkRule, admit, capped_chunks, decode, prefill, stall_limited
 from heuristics.plan import Plan
 from heuristics.policy import Batch, Setup
 from heuristics.queued import AdmittingPolicy
 from heuristics.state import EngineState
+from instances.units import US_PER_MS
 
 
 @dataclass
@@ -25,12 +26,15 @@ class GreedyChunked(AdmittingPolicy):
     summary: ClassVar[str] = "decode first, then chunks under the token budget (Sarathi-Serve's rule, OSDI'24)"
 
     chunk: int = knob(0, "largest chunk of one request in one iteration, in tokens; 0: no cap", minimum=0)
+    stall_ms: float = knob(0.0, "longest iteration that a decode may share with prefills, in ms; 0: no limit", minimum=0)
     decode_first: bool = knob(True, "false: prefills take the budget first, decodes what is left")
 
     def start(self, setup: Setup) -> None:
         """Begin a run."""
         super().start(setup)
         self._chunks: ChunkRule = capped_chunks(setup.limits, self.chunk)
+        if self.stall_ms:
+            self._chunks = stall_limited(self._chunks, setup.cost, round(self.stall_ms * US_PER_MS))
 
     def schedule(self, state: EngineState) -> Batch:
         """Return the next batch."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from heuristics.plan import Plan
 from heuristics.promises import Promises
 from heuristics.state import UNLIMITED, RequestState
+from instances.cost_model import CostModel
 from instances.engine import EngineLimits
 
 ChunkRule = Callable[[Plan, RequestState], int]
@@ -32,6 +33,30 @@ def capped_chunks(limits: EngineLimits, cap: int) -> ChunkRule:
     """Return the rule "as much as fits, at most `cap` tokens" (0: no cap)."""
     most = chunk_cap(limits, cap)
     return lambda plan, request: plan.tokens_for(request, most)
+
+
+def stall_limited(chunk: ChunkRule, cost: CostModel, stall_us: int) -> ChunkRule:
+    """Return `chunk`, cut so that an iteration with decodes lasts at most `stall_us` (0 where no chunk is short enough).
+
+    Iterations without decodes stall nobody and are not cut.
+    """
+
+    def duration(plan: Plan, request: RequestState, tokens: int) -> int:
+        shares = {**plan.tokens, request: tokens}
+        chunks = [(r.computed, r.computed + n) for r, n in shares.items() if not r.decoding]
+        return cost.duration_us(chunks, [r.computed + 1 for r in shares if r.decoding])
+
+    def cut(plan: Plan, request: RequestState) -> int:
+        tokens = chunk(plan, request)
+        if request.decoding or not any(r.decoding for r in plan.tokens):
+            return tokens
+        low, high = 0, tokens  # the most tokens that are short enough lie within
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if duration(plan, request, middle) <= stall_us else (low, middle - 1)
+        return tokens if low == tokens else plan.chunk(request, low)
+
+    return cut
 
 
 def whole_prefill(plan: Plan, request: RequestState) -> int:
