@@ -90,11 +90,11 @@ def chat() -> Instance:
     """Return short prompts with some output, arriving one after the other."""
     return Instance(
         "chat",
-        tuple(_drawn(11, 4, (40, 400), (4, 10), 25.0)),
+        tuple(_drawn(11, 3, (40, 400), (3, 6), 20.0)),
         EngineLimits(max_num_batched_tokens=512, max_num_seqs=64, chunk_quantum=64),
         MEASURED,
-        description="Four chat turns: short prompts, 4 to 10 tokens out; measured linear cost (70B on 4 x H100).",
-        axes=("mean_ttft", "max_tbt"),
+        description="Three chat turns: short prompts, 3 to 6 tokens out; measured linear cost (70B on 4 x H100).",
+        axes=("makespan", "max_tbt"),
     )
 
 
@@ -102,10 +102,10 @@ def code() -> Instance:
     """Return long prompts with little output, as code completion sends them."""
     return Instance(
         "code",
-        tuple(_drawn(12, 3, (300, 1500), (3, 8), 40.0)),
+        tuple(_drawn(12, 3, (300, 1200), (2, 5), 30.0)),
         EngineLimits(max_num_batched_tokens=512, max_num_seqs=64, chunk_quantum=64),
         MEASURED,
-        description="Three code completions: prompts of 300 to 1500 tokens, 3 to 8 out; measured linear cost.",
+        description="Three code completions: prompts of 300 to 1200 tokens, 2 to 5 out; measured linear cost.",
         axes=("makespan", "max_tbt"),
     )
 
@@ -122,7 +122,7 @@ def long_document() -> Instance:
         EngineLimits(max_num_batched_tokens=1024, max_num_seqs=64, chunk_quantum=256),
         MEASURED,
         description="A 3000-token document between two chats; measured linear cost.",
-        axes=("mean_ttft", "max_tbt"),
+        axes=("makespan", "max_tbt"),
     )
 
 
@@ -150,7 +150,7 @@ def tight_slos() -> Instance:
         EngineLimits(max_num_batched_tokens=512, max_num_seqs=64, chunk_quantum=64),
         MEASURED,
         description="Four requests with limits on TTFT (50 to 80 ms) and TBT (35 ms) that cannot all be met.",
-        axes=("slo_attainment", "mean_e2e"),
+        axes=("slo_attainment", "makespan"),
     )
 
 
@@ -160,14 +160,13 @@ def prefix_hits() -> Instance:
         Request("cold", prompt_tokens=900, output_tokens=4),
         Request("warm", prompt_tokens=1000, output_tokens=5, arrival_us=5_000, cached_tokens=768),
         Request("hot", prompt_tokens=700, output_tokens=6, arrival_us=12_000, cached_tokens=640),
-        Request("fresh", prompt_tokens=300, output_tokens=3, arrival_us=20_000),
     )
     return Instance(
         "prefix-hits",
         requests,
-        EngineLimits(max_num_batched_tokens=512, max_num_seqs=3, num_kv_blocks=176, block_size=16, chunk_quantum=64),
+        EngineLimits(max_num_batched_tokens=512, max_num_seqs=2, num_kv_blocks=128, block_size=16, chunk_quantum=64),
         MEASURED,
-        description="Prefix hits leave 60 of 700 tokens to prefill, but all 700 hold KV; three seats.",
+        description="Prefix hits leave 60 of 700 tokens to prefill, but all 700 hold KV; two seats.",
         axes=("mean_ttft", "max_tbt"),
     )
 
@@ -180,7 +179,7 @@ def roofline_mix() -> Instance:
         EngineLimits(max_num_batched_tokens=1024, max_num_seqs=64, chunk_quantum=128),
         roofline_cost("llama-3.1-8b", "h100"),
         description="Three requests on a roofline (Llama-3.1-8B on H100): compute or memory, whichever binds.",
-        axes=("mean_ttft", "max_tbt"),
+        axes=("makespan", "max_tbt"),
     )
 
 
