@@ -13,7 +13,7 @@ from chunkfront.compare import ComparedPolicy
 from chunkfront.gaps import Comparison
 from instances.check import Violation
 from instances.instance import Instance
-from instances.metrics import json_key
+from instances.metrics import UNITS, json_key
 from instances.objectives import OBJECTIVES
 from instances.schedule import Schedule
 from solver.result import FEASIBLE, INFEASIBLE, OPTIMAL, Frontier, Result
@@ -22,6 +22,7 @@ CLAIRVOYANT = "The optimum is clairvoyant: it knows all arrivals and output leng
 SHOWN_METRICS = ("makespan", "max_tbt", "mean_ttft", "mean_e2e", "throughput")
 """Metrics that tables show beside the axes, as far as there is room."""
 SHOWN_ITERATIONS = 40
+SHOWN_INTERVALS = 5
 
 
 def number(value: float | int | None) -> str:
@@ -39,10 +40,12 @@ def percent(ratio: float | None, *, signed: bool = False) -> str:
 
 
 def plain_table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[str]]) -> Table:
-    """Return a table; `columns` are pairs of heading and alignment (``left`` or ``right``)."""
+    """Return a table; `columns` are pairs of heading and alignment (left or right), the first is never wrapped."""
     table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
-    for heading, align in columns:
-        table.add_column(Text(heading), justify="right" if align == "right" else "left", overflow="fold")
+    for at, (heading, align) in enumerate(columns):
+        table.add_column(
+            Text(heading), justify="right" if align == "right" else "left", overflow="fold", no_wrap=at == 0
+        )
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     return table
@@ -67,12 +70,17 @@ def frontier_sentence(instance: Instance, frontier: Frontier, wall_s: float) -> 
 
 
 def open_interval_sentences(frontier: Frontier) -> list[str]:
-    """Return one sentence per interval where points may be missing."""
+    """Return one sentence per interval where points may be missing, and what helps against many."""
+    units = dict(zip(frontier.axes, frontier.units, strict=True))
     sentences = []
     for interval in frontier.open_intervals:
-        above, below = interval.get("above"), interval.get("below")
-        ends = [f"above {above:g}"] * (above is not None) + [f"below {below:g}"] * (below is not None)
+        ends = [f"{word} {interval[word]:g} {units[interval['axis']]}" for word in ("above", "below")
+                if interval.get(word) is not None]  # fmt: skip
         sentences.append(f"Open: points may be missing where {interval['axis']} is {' and '.join(ends) or 'anything'}.")
+    if len(sentences) > SHOWN_INTERVALS:
+        sentences[SHOWN_INTERVALS:] = [f"... and {len(sentences) - SHOWN_INTERVALS} more intervals like these."]
+    if sentences and frontier.resolution is None and not frontier.interrupted:
+        sentences.append(f"More time helps, or a grid on {frontier.axes[1]} (--resolution, in {frontier.units[1]}).")
     return sentences
 
 
@@ -81,7 +89,7 @@ def frontier_table(frontier: Frontier) -> Table:
     more = [name for name in SHOWN_METRICS if name not in frontier.axes][:3]
     columns = [("#", "right")]
     columns += [(f"{axis} ({unit})", "right") for axis, unit in zip(frontier.axes, frontier.units, strict=True)]
-    columns += [("status", "left"), *((json_key(name), "right") for name in more)]
+    columns += [("status", "left"), *((f"{name} ({UNITS[name]})", "right") for name in more)]
     rows = [
         [str(index), *map(number, point.values), point.status.lower(),
          *(number(point.metrics.get(json_key(name))) for name in more)]
@@ -104,13 +112,17 @@ def policies_table(frontier: Frontier, compared: Sequence[ComparedPolicy]) -> Ta
 
 def _standing(policy: ComparedPolicy) -> str:
     if not policy.comparable:
-        return "not comparable"
-    return "nothing" if policy.dominated_by is None else f"#{policy.dominated_by}"
+        return "see below"
+    return "-" if policy.dominated_by is None else f"#{policy.dominated_by}"
 
 
-def reasons(compared: Iterable[ComparedPolicy]) -> list[str]:
-    """Return why policies are not comparable, one sentence each."""
-    return [f"{policy.name}: not comparable, {policy.reason}" for policy in compared if policy.reason is not None]
+def reasons(reason_of: Mapping[str, str | None]) -> list[str]:
+    """Return why policies are not comparable, one sentence per reason; `reason_of` holds None for the others."""
+    names: dict[str, list[str]] = {}
+    for name, reason in reason_of.items():
+        if reason is not None:
+            names.setdefault(reason, []).append(name)
+    return [f"Not comparable: {', '.join(who)}: {reason}." for reason, who in names.items()]
 
 
 def result_sentence(result: Result, unit: str) -> str:

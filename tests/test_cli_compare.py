@@ -62,7 +62,7 @@ def test_a_policy_with_forbidden_moves_or_over_a_limit_is_a_row_with_the_reason(
     assert vllm["values"]["makespan"] < 12
     assert "preemption is none" in vllm["reason"]
     assert (orca["comparable"], orca["gaps"]) == (True, {"makespan": 0.0})
-    assert "vllm-v1: not comparable" in chunkfront(*args).out
+    assert "Not comparable: vllm-v1: breaks eviction" in chunkfront(*args).out
 
 
 def test_infeasible_limits_are_exit_code_1_and_no_policy_is_comparable() -> None:

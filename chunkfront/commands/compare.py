@@ -118,6 +118,6 @@ def _optima(
 def _show(comparison: Comparison) -> None:
     from chunkfront import tables
 
-    lines = [f"{p.run.name}: not comparable, {p.reason}" for p in comparison.policies if p.reason is not None]
+    lines = tables.reasons({policy.run.name: policy.reason for policy in comparison.policies})
     lines += dict.fromkeys(note for result in comparison.results.values() for note in result.notes)
     output.emit_rich(tables.comparison_table(comparison), *lines, tables.CLAIRVOYANT, "")

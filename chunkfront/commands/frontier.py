@@ -134,10 +134,15 @@ def _show(problem: Instance, found: Frontier, compared: Sequence[ComparedPolicy]
     if found.points:
         parts += ["", tables.frontier_table(found)]
     if compared:
-        parts += ["", tables.policies_table(found, compared), *tables.reasons(compared)]
+        parts += [
+            "",
+            tables.policies_table(found, compared),
+            *tables.reasons({policy.name: policy.reason for policy in compared}),
+        ]
         if document["hypervolume"] is not None:
             share = tables.percent(document["hypervolume"]["ratio"])
-            parts.append(f"Together the heuristics cover {share} of the area that the frontier covers (hypervolume).")
+            area = "the frontier covers" if found.complete else "the points found so far cover"
+            parts.append(f"Together the heuristics cover {share} of the area that {area} (hypervolume).")
         parts.append(tables.CLAIRVOYANT)
     output.emit_rich(*parts)
 
