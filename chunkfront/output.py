@@ -44,7 +44,7 @@ def emit_rich(*parts: RenderableType) -> None:
     from rich.console import Console
 
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
-    console = Console(file=sys.stdout, width=width, highlight=False, soft_wrap=False)
+    console = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
     with console.capture() as captured:
         for part in parts:
             console.print(part)

@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from chunkfront.cli import app
-from tests.judges.command import ROOT
+from heuristics.registry import policy_names
+from tests.judges.command import ROOT, chunkfront
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CI = ROOT / ".ci" / "run"
@@ -35,6 +36,31 @@ def test_ci_is_an_executable_bash_script_that_stops_at_the_first_failure() -> No
     assert CI.read_text(encoding="utf-8").startswith("#!/usr/bin/env bash")
     assert "set -euo pipefail" in CI.read_text(encoding="utf-8")
     subprocess.run(["bash", "-n", str(CI)], check=True)
+
+
+def test_the_first_command_proves_the_frontier_that_the_readme_draws_within_a_minute() -> None:
+    outcome = chunkfront("frontier", "interference", "--policies", "all", "--json")
+    assert outcome.code == 0
+    document = outcome.document
+    assert document["complete"]
+    assert document["wall_s"] < 60
+    picture = README.split("    max_tbt (ms)\n")[1].split("\n\n")[0]
+    gaps = [int(gap) for gap in re.findall(r"^ +(\d+) +o---", picture, flags=re.MULTILINE)]
+    means = [int(mean) for mean in re.findall(r"\d+", picture.splitlines()[-1].split("mean_ttft")[0])]
+    assert [point["values"] for point in document["points"]] == [list(pair) for pair in zip(means, gaps, strict=True)]
+    assert len(gaps) >= 5
+    drawn = {name: (mean, gap) for mean, gap, line in zip(means, gaps, picture.splitlines(), strict=False)
+             for name in policy_names() if re.search(rf"\b{name}[,:] ", line)}  # fmt: skip
+    assert len(drawn) >= 4
+    shown = {policy["name"]: tuple(policy["values"]) for policy in document["policies"]}
+    assert {name: shown[name] for name in drawn} == drawn
+
+
+@pytest.mark.parametrize("chunk", [1000, 500])
+def test_the_chunk_sizes_that_the_readme_names_lie_on_the_points_it_names(chunk: int) -> None:
+    (gap,) = re.findall(rf"^ +(\d+) .*greedy-chunked:chunk={chunk}$", README, flags=re.MULTILINE)
+    outcome = chunkfront("simulate", "interference", "--policy", f"greedy-chunked:chunk={chunk}", "--json")
+    assert outcome.document["metrics"]["max_tbt_ms"] == int(gap)
 
 
 def python_blocks() -> list[str]:
