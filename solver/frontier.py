@@ -127,12 +127,16 @@ class _Sweep:
     def run(self) -> None:
         """Find both ends, then what lies between."""
         left = self._point({})
-        if left is None or self._stopped:
+        if left is None:
             return
-        right = self._end(left)
-        if right is None or self._stopped:
+        if not left.proved:
+            self._note_unproved(left)
+        right = None if self._stopped else self._end(left)
+        if right is None:
             self._leave_open(None, left.y)
             return
+        if right is not left and not right.proved:
+            self._note_unproved(right)
         self._between(left, right)
 
     @property

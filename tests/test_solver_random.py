@@ -18,7 +18,7 @@ from solver import model
 from solver.model import require_modelled, solve
 from solver.result import INFEASIBLE, OPTIMAL, Result
 from tests.judges.build import base_and_tokens, build
-from tests.judges.exhaustive import OBJECTIVES, exact_frontier, exact_optimum
+from tests.judges.exhaustive import OBJECTIVES, exact_optimum
 from tests.judges.plain_model import plain_optimum
 from tests.judges.random_instances import tiny_instance
 from tests.judges.trials import Trial, trials
@@ -139,19 +139,16 @@ def test_a_gap_that_stays_open_behind_the_last_first_token_may_exceed_the_horizo
     assert solve(instance, "max_tbt", limits, workers=1).amount == expected
 
 
-ON_TICKS = pytest.mark.xfail(strict=True, reason="the model counts time in ticks, and gaps may lie between them")
 HALF = build([(0, 1, 3), (15, 1, 1)], 8, base_and_tokens(5))
 """Cost 5 + tokens. Makespan 22 puts r0's third token into r1's iteration, 15..22; max TTFT 7 its first to 7."""
 
 
-@ON_TICKS
 def test_the_best_gap_may_lie_between_ticks() -> None:
     # the second token halves the 15 ms between them, though every time in the instance is a multiple of 1 ms
     result = solve(HALF, "max_tbt", {"makespan": 22.0, "max_ttft": 7.0}, workers=1)
     assert (result.status, result.value) == (OPTIMAL, 7.5)
 
 
-@ON_TICKS
 def test_a_gap_limit_between_ticks_is_kept_exactly() -> None:
     at_limit = solve(HALF, "makespan", {"max_ttft": 7.0, "max_tbt": 7.5}, workers=1)
     assert (at_limit.status, at_limit.value) == (OPTIMAL, 22)
@@ -159,7 +156,6 @@ def test_a_gap_limit_between_ticks_is_kept_exactly() -> None:
     assert below.status == INFEASIBLE
 
 
-@ON_TICKS
 def test_a_tbt_slo_between_ticks_is_kept_exactly() -> None:
     slo = Request("r0", 1, 3, ttft_slo_us=7 * MS, tbt_slo_us=7500)
     instance = build([slo, Request("r1", 1, 1, 15 * MS)], 8, base_and_tokens(5))
@@ -197,45 +193,6 @@ def test_the_model_accepts_exactly_what_the_checker_accepts(every_feature: bool)
 def test_the_model_accepts_exactly_what_the_checker_accepts_at_length(block: int, every_feature: bool) -> None:
     for seed in range(4000 + 50 * block, 4050 + 50 * block):
         check_acceptance(seed, every_feature)
-
-
-# frontiers
-
-
-def check_frontier(seed: int, every_feature: bool) -> None:
-    """Assert that a frontier of random axes and limits is complete and equal to the judge's."""
-    frontier = pytest.importorskip("solver.frontier").frontier
-    rng = random.Random(f"frontier {seed}")
-    instance = tiny_instance(seed, every_feature=every_feature, requests=3, tokens=3, unit_us=1)
-    try:
-        require_modelled(instance)
-    except InputError:
-        return
-    axes = tuple(rng.sample([name for name in OBJECTIVES if name != "slo_attainment"], 2))
-    if rng.random() < 0.7 and "max_tbt" not in axes:
-        axes = (axes[0], "max_tbt")
-    expected = exact_frontier(instance, axes)
-    found = frontier(instance, axes, workers=1, time_limit=120)
-    assert found.complete
-    assert [point.amounts for point in found.points] == expected
-    for point in found.points:
-        assert point.status == OPTIMAL
-        assert violations(instance, point.schedule) == []
-        shown = amounts(instance, point.schedule)
-        assert tuple(shown[axis] for axis in axes) == point.amounts
-
-
-@pytest.mark.parametrize("every_feature", [False, True])
-def test_frontiers_equal_those_of_exhaustive_search(every_feature: bool) -> None:
-    for seed in range(10):
-        check_frontier(seed, every_feature)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("every_feature", [False, True])
-@pytest.mark.parametrize("seed", range(5000, 5100))
-def test_frontiers_equal_those_of_exhaustive_search_at_length(seed: int, every_feature: bool) -> None:
-    check_frontier(seed, every_feature)
 
 
 def test_an_instance_that_cannot_be_served_is_refused_before_solving() -> None:
