@@ -16,8 +16,11 @@ import typer
 from instances.errors import InputError
 from instances.instance import Instance
 from instances.objectives import OBJECTIVES
+from instances.units import MAX_TIME_US, US_PER_MS
 
 DEFAULT_AXES = ("makespan", "max_tbt")
+LONGEST_MS = MAX_TIME_US // US_PER_MS
+"""Longest time that the program holds."""
 
 InstanceArgument = Annotated[
     str, typer.Argument(metavar="INSTANCE", help="A file, or the name of a bundled instance.", show_default=False)
@@ -147,11 +150,15 @@ def parse_limits(texts: list[str] | None, option: str = "--limit") -> dict[str, 
 
 def _limit_value(name: str, number: str, text: str, option: str) -> float:
     unit = OBJECTIVES[name].unit
-    what = {"share": "a share within 0..1", "tokens/s": "a number of tokens/s > 0"}.get(unit, "a number of ms >= 0")
+    what = {"share": "a share within 0..1", "tokens/s": "a number of tokens/s > 0"}.get(
+        unit, f"a number of ms within 0..{LONGEST_MS}"
+    )
     value = _number(number)
     good = value >= 0
     if unit == "share":
         good = good and value <= 1
+    if unit == "ms":
+        good = good and value <= LONGEST_MS
     if unit == "tokens/s":
         good = good and value > 0
     if not good:

@@ -96,6 +96,7 @@ USAGE_ERRORS = [
     (["solve", UTILISATION, "--limit", "max_tbt=nan"], ["--limit", "max_tbt=nan", "number of ms"]),
     (["solve", UTILISATION, "--limit", "max_tbt=inf"], ["--limit", "max_tbt=inf"]),
     (["solve", UTILISATION, "--limit", "max_tbt=-3"], ["--limit", "max_tbt=-3"]),
+    (["solve", UTILISATION, "--limit", "max_tbt=1e300"], ["--limit", "max_tbt=1e300", "number of ms within 0.."]),
     (["solve", UTILISATION, "--limit", "max_tbt=x"], ["--limit", "max_tbt=x"]),
     (["solve", UTILISATION, "--limit", "max_tbt="], ["--limit", "max_tbt="]),
     (["solve", UTILISATION, "--limit", "max_tbd=3"], ["--limit", "max_tbd", "did you mean max_tbt"]),
