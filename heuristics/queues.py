@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from heuristics.orders import Key
 from heuristics.policy import Batch
@@ -113,6 +114,10 @@ class Fifo(WaitingQueue):
     def remove(self, request: RequestState) -> None:
         """Take out a request."""
         del self._requests[request]
+
+    def sort(self, key: Callable[[RequestState], Any]) -> None:
+        """Put them in the order of a key, once; whom it does not tell apart stay in their order."""
+        self._requests = OrderedDict.fromkeys(sorted(self._requests, key=key))
 
 
 def _key_of(entry: Entry) -> tuple[int, ...]:

@@ -16,6 +16,18 @@ POLICIES: dict[str, tuple[str, str]] = {
     "preemptive-srpt": ("heuristics.preemptive_srpt", "PreemptiveSrpt"),
     "preemptive-mlfq": ("heuristics.preemptive_mlfq", "PreemptiveMlfq"),
     "vllm-v1": ("heuristics.vllm_v1", "VllmV1"),
+    "vllm-v0": ("heuristics.vllm_v0", "VllmV0"),
+    "vllm-v0-chunked": ("heuristics.vllm_v0_chunked", "VllmV0Chunked"),
+    "sarathi": ("heuristics.sarathi", "Sarathi"),
+    "sarathi-vllm": ("heuristics.sarathi_vllm", "SarathiVllm"),
+    "faster-transformer": ("heuristics.faster_transformer", "FasterTransformer"),
+    "simple-chunking": ("heuristics.simple_chunking", "SimpleChunking"),
+    "lightllm": ("heuristics.lightllm", "LightLlm"),
+    "fastserve-fcfs": ("heuristics.fastserve", "FastServeFcfs"),
+    "fastserve-srpt": ("heuristics.fastserve", "FastServeSrpt"),
+    "fastserve-mlfq": ("heuristics.fastserve_mlfq", "FastServeMlfq"),
+    "orca-paper": ("heuristics.orca_paper", "OrcaPaper"),
+    "sglang": ("heuristics.sglang", "Sglang"),
 }
 """Module and class of every policy, in the order in which lists show them."""
 
