@@ -40,7 +40,7 @@ NoPauseOption = Annotated[
     bool, typer.Option("--no-pause", help="Demand that every prefilled resident decodes in every iteration.")
 ]
 PoliciesOption = Annotated[
-    str, typer.Option("--policies", metavar="all|none|A,B:key=v", help="Heuristics to compare with.")
+    str, typer.Option("--policies", metavar="all|none|A,B:key=v,...", help="Heuristics to compare with.")
 ]
 
 

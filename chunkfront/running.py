@@ -19,18 +19,18 @@ GRACE_S = 5.0
 
 
 def parse_policies(text: str, option: str = "--policies") -> tuple[str, ...]:
-    """Return the policies that a list names, as `heuristics.registry.make_policy` reads them; all, none or a list.
+    """Return the policies that a list names, ``all`` standing for every one without knobs; none for ``none``.
 
     Raises
     ------
     InputError
         For an unknown policy or knob, a bad value, or a policy given twice.
     """
-    if text.strip() == "all":
-        return policy_names()
     if text.strip() == "none":
         return ()
-    specs = [parse_policy(spec, option).spec for spec in options.split_policies(text, option)]
+    specs: list[str] = []
+    for part in options.split_policies(text, option):
+        specs += policy_names() if part == "all" else [parse_policy(part, option).spec]
     if len(set(specs)) < len(specs):
         raise InputError.expected("each policy once", text, option)
     return tuple(specs)

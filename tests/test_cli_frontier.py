@@ -126,6 +126,12 @@ def test_chosen_policies_with_knobs_are_compared(waiting: Path) -> None:
     assert [policy["name"] for policy in document["policies"]] == ["orca", "greedy-chunked:order=srpt,chunk=4"]
 
 
+def test_all_policies_can_be_followed_by_more(waiting: Path) -> None:
+    document = chunkfront("frontier", waiting, "--policies", "all,greedy-chunked:chunk=4", "--json").document
+    names = [row["name"] for row in chunkfront("policies", "--json").document["policies"]]
+    assert [policy["name"] for policy in document["policies"]] == [*names, "greedy-chunked:chunk=4"]
+
+
 def test_a_grid_bounds_the_number_of_points_and_what_is_missed(tmp_path: Path) -> None:
     # Steady arrivals starve a stream: four points (mean TTFT, max TBT), 1 ms apart on the second axis.
     requests = (Request("r0", 2, 4), *(Request(f"r{k}", 4, 1, arrival_us=1000 * k) for k in (1, 2, 3)))
