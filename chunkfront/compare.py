@@ -14,6 +14,7 @@ from instances.check import violations
 from instances.instance import Instance
 from instances.metrics import amounts
 from instances.objectives import OBJECTIVES, limit_amounts
+from instances.replay import replay
 from instances.schedule import Schedule
 from solver.result import Frontier
 
@@ -89,6 +90,19 @@ class ComparedPolicy:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
+def reached_amounts(instance: Instance, run: PolicyRun) -> dict[str, int] | None:
+    """Return the exact amount of every objective, None where there is no schedule that serves every request.
+
+    A schedule with moves that the instance forbids may leave requests unserved under the instance's own rules.
+    """
+    if run.schedule is None:
+        return None
+    times = replay(instance, run.schedule).token_times
+    if any(len(times[request.id]) < request.outputs_left for request in instance.requests):
+        return None
+    return {name: objective.amount(instance, times) for name, objective in OBJECTIVES.items()}
+
+
 def broken_rule(instance: Instance, run: PolicyRun, rules: Rules) -> str | None:
     """Return why a policy's schedule cannot be compared with an optimum under `rules`, or None."""
     if run.schedule is None:
@@ -132,14 +146,13 @@ def compare_with_frontier(
 
 def _place(instance: Instance, run: PolicyRun, frontier: Frontier, rules: Rules) -> ComparedPolicy:
     axes = [OBJECTIVES[name] for name in frontier.axes]
-    reason = broken_rule(instance, run, rules)
-    if run.schedule is None:
-        return ComparedPolicy(run.name, (None,) * len(axes), False, reason, None, dict.fromkeys(frontier.axes))
-    reached = amounts(instance, run.schedule)
+    reason, nothing = broken_rule(instance, run, rules), dict.fromkeys(frontier.axes)
+    reached = reached_amounts(instance, run)
+    if reached is None:
+        return ComparedPolicy(run.name, (None,) * len(axes), False, reason, None, nothing, run.metrics)
     own = [reached[axis.name] for axis in axes]
     values = tuple(axis.value(instance, amount) for axis, amount in zip(axes, own, strict=True))
     if reason is not None:
-        nothing = dict.fromkeys(frontier.axes)
         return ComparedPolicy(run.name, values, False, reason, None, nothing, run.metrics)
     points = [point.amounts for point in frontier.points]
     excess = {axis.name: _excess(instance, frontier.axes, points, own, at) for at, axis in enumerate(axes)}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from chunkfront.compare import PolicyRun, Rules, broken_rule
+from chunkfront.compare import PolicyRun, Rules, broken_rule, reached_amounts
 from instances.instance import Instance
-from instances.metrics import amounts
 from instances.objectives import OBJECTIVES
 from solver.result import Result
 
@@ -75,23 +74,22 @@ def _gaps(
     reason = broken_rule(instance, run, rules)
     values: dict[str, float | None] = dict.fromkeys(metrics)
     gaps: dict[str, float | None] = dict.fromkeys(metrics)
-    if run.schedule is not None:
-        reached = amounts(instance, run.schedule)
+    reached = reached_amounts(instance, run)
+    if reached is not None:
         values = {name: OBJECTIVES[name].value(instance, reached[name]) for name in metrics}
-    if reason is None:
-        gaps = {name: gap_to_bound(instance, run, results[name]) if name in results else None for name in metrics}
+    if reached is not None and reason is None:
+        gaps |= {name: gap_to_bound(instance, reached[name], results[name]) for name in metrics if name in results}
     return PolicyGaps(run, reason, values, gaps)
 
 
-def gap_to_bound(instance: Instance, run: PolicyRun, result: Result) -> float | None:
-    """Return the gap of a policy to a proved bound, as for the solver's own answers (model.md §6).
+def gap_to_bound(instance: Instance, amount: int, result: Result) -> float | None:
+    """Return the gap of an amount of the objective to a proved bound, as for the solver's own answers (model.md §6).
 
-    (value - bound) / value, for a maximised objective (bound - value) / bound; None without bound or schedule.
+    (value - bound) / value, for a maximised objective (bound - value) / bound; None without a bound.
     """
-    if run.schedule is None or result.bound_amount is None:
+    if result.bound_amount is None:
         return None
     objective = OBJECTIVES[result.minimize]
-    amount = amounts(instance, run.schedule)[result.minimize]
-    value, bound = (objective.value_of(instance, a) for a in (amount, result.bound_amount))
+    value, bound = (objective.value_of(instance, each) for each in (amount, result.bound_amount))
     better, worse = (value, bound) if objective.maximise else (bound, value)
     return float((worse - better) / worse) if worse else 0.0
