@@ -28,6 +28,7 @@ POLICIES: dict[str, tuple[str, str]] = {
     "fastserve-mlfq": ("heuristics.fastserve_mlfq", "FastServeMlfq"),
     "orca-paper": ("heuristics.orca_paper", "OrcaPaper"),
     "sglang": ("heuristics.sglang", "Sglang"),
+    "trtllm": ("heuristics.trtllm", "Trtllm"),
 }
 """Module and class of every policy, in the order in which lists show them."""
 

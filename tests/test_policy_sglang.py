@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.judges.tables import free_blocks, loads, play, rows, table
 
 LOAD = "A(P10,O4)@1 B(P5,O2)@1 C(P3,O2)@3"
