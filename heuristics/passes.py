@@ -6,6 +6,7 @@ A policy is the order in which it calls them, on whom, and with which chunk rule
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from heuristics.plan import Plan
 from heuristics.promises import Promises
@@ -15,6 +16,13 @@ from instances.engine import EngineLimits
 
 ChunkRule = Callable[[Plan, RequestState], int]
 """Returns the tokens that a request should get now, 0 for none; 1 in phase decode where there is room."""
+
+
+class Gate(Protocol):
+    """Who may enter: `heuristics.promises.Promises`, or an engine's own test."""
+
+    def may_enter(self, request: RequestState, tokens: int) -> bool:
+        """Whether a request may be admitted with `tokens` tokens, seats and free KV blocks aside."""
 
 
 def chunk_cap(limits: EngineLimits, cap: int) -> int:
@@ -87,15 +95,15 @@ def prefill(plan: Plan, promises: Promises, residents: Sequence[RequestState], c
 
 
 def admit(
-    plan: Plan, promises: Promises, waiting: Iterable[RequestState], chunk: ChunkRule, *, skip_ahead: bool = False,
+    plan: Plan, gate: Gate, waiting: Iterable[RequestState], chunk: ChunkRule, *, skip_ahead: bool = False,
     most: int = UNLIMITED,
 ) -> int:  # fmt: skip
     """Admit waiting requests in order and give each its first tokens; return how many were admitted.
 
     Parameters
     ----------
-    plan, promises
-        The pass.
+    plan, gate
+        The pass, and who may enter.
     waiting
         Candidates in order.
     chunk
@@ -110,7 +118,7 @@ def admit(
         if plan.budget < 1 or plan.seats < 1 or admitted >= most:
             break
         tokens = chunk(plan, request)
-        if tokens and plan.fits(request, tokens) and promises.may_enter(request, tokens):
+        if tokens and plan.fits(request, tokens) and gate.may_enter(request, tokens):
             plan.take(request, tokens)
             admitted += 1
         elif not skip_ahead:

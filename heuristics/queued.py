@@ -19,6 +19,8 @@ class QueuedPolicy(Policy):
 
     order: str = knob("fcfs", "order in which requests are served", choices=ORDERS)
     oracle: bool = knob(False, "reckon with the true output lengths instead of the declared caps (clairvoyant)")
+    max_model_len = 0
+    """KV tokens that a policy reserves for any request, however short; a knob of those that have it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -33,6 +35,10 @@ class QueuedPolicy(Policy):
     def outputs(self, request: RequestState) -> int:
         """Return the output tokens to reckon with."""
         return request.max_output_tokens if self._oracle is None else self._oracle.output_tokens(request)
+
+    def reserved_outputs(self, request: RequestState) -> int:
+        """Return the output tokens that KV is reserved for: those to reckon with, or what fills the longest request."""
+        return max(self.outputs(request), self.max_model_len - request.prompt_tokens + 1)
 
     def arrived(self, request: RequestState) -> None:
         """Queue a new request, unless it is resident from the start."""
@@ -79,4 +85,4 @@ class AdmittingPolicy(QueuedPolicy):
 
     def promises(self, plan: Plan) -> Promises:
         """Return who may enter and grow in this pass."""
-        return Promises(plan, self.outputs, "all" if self.reserve_peak else "order")
+        return Promises(plan, self.reserved_outputs, "all" if self.reserve_peak else "order")

@@ -27,6 +27,7 @@ class Static(QueuedPolicy):
     summary: ClassVar[str] = "a batch of requests prefills, then decodes until all finish (FasterTransformer's rule)"
 
     batch_size: int = knob(0, "most requests in a batch; 0: as many as the limits allow", minimum=0)
+    max_model_len: int = knob(0, "KV tokens reserved for every request; 0: its declared peak", minimum=0)
 
     def start(self, setup: Setup) -> None:
         """Begin a run without a batch."""
@@ -36,7 +37,7 @@ class Static(QueuedPolicy):
     def schedule(self, state: EngineState) -> Batch:
         """Return the next batch."""
         plan, residents = Plan(state), self.residents(state)
-        promises = Promises(plan, self.outputs, "all")
+        promises = Promises(plan, self.reserved_outputs, "all")
         if not residents and not self._members:
             self._members = self._next_members(state, promises)
         prefill(plan, promises, residents, whole_prefill)

@@ -1,0 +1,90 @@
+"""sarathi: the scheduler of Sarathi-Serve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from heuristics.booked import BookedPlan
+from heuristics.knobs import knob
+from heuristics.paged import PagedPolicy, by_arrival
+from heuristics.passes import chunk_cap
+from heuristics.plan import Plan
+from heuristics.policy import Setup
+from heuristics.state import RequestState
+from instances.errors import InputError
+
+
+@dataclass
+class ChunkedPolicy(PagedPolicy):
+    """Base of those with Sarathi-Serve's chunk budget: what decodes and prefills of an iteration share."""
+
+    chunk_size: int = knob(512, "tokens of one iteration that prefills may fill up, decodes included", minimum=1)
+
+    def start(self, setup: Setup) -> None:
+        """Begin a run."""
+        super().start(setup)
+        self._chunk_size = chunk_cap(setup.limits, self.chunk_size)
+
+    def size(self, request: RequestState) -> int:
+        """Return the chunk budget for a request."""
+        return self._chunk_size
+
+    def chunk(self, plan: Plan, request: RequestState) -> int:
+        """Return the tokens of a request: what the chunk budget and the limits of the engine leave."""
+        used = plan.limits.max_num_batched_tokens - plan.budget
+        return plan.tokens_for(request, max(0, self.size(request) - used))
+
+
+@dataclass
+class Sarathi(ChunkedPolicy):
+    """Sarathi-Serve: decodes first, then running prefills, then new ones, all under one chunk budget.
+
+    Decodes are bounded by the instance's token budget only; where they alone use up the chunk budget, prefills get
+    nothing. (Upstream the rest becomes negative there, which no schedule can express; nor can it express that
+    upstream forgets how much a preempted request has emitted, and generates too much.)
+
+    With ``dynamic_chunks`` the chunk budget of a prompt shrinks with its progress: ``chunk_schedule_stages`` sizes
+    from high to low, rounded to multiples of 32, each for an equal share of ``chunk_schedule_max_tokens``.
+    """
+
+    name: ClassVar[str] = "sarathi"
+    summary: ClassVar[str] = "decodes, then chunks under a chunk budget, whole prompts booked (Sarathi-Serve, 2026-01)"
+
+    dynamic_chunks: bool = knob(False, "the chunk budget shrinks with a prompt's progress")
+    high_chunk_size: int = knob(1024, "chunk budget at the start of a prompt (dynamic_chunks), in tokens", minimum=1)
+    low_chunk_size: int = knob(256, "chunk budget at its end (dynamic_chunks), in tokens", minimum=1)
+    chunk_schedule_stages: int = knob(16, "number of sizes (dynamic_chunks)", minimum=1)
+    chunk_schedule_max_tokens: int = knob(4096, "prompt tokens that the sizes cover (dynamic_chunks)", minimum=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.low_chunk_size > self.high_chunk_size:
+            expected = f"an integer <= high_chunk_size {self.high_chunk_size}"
+            raise InputError.expected(expected, self.low_chunk_size, "low_chunk_size")
+
+    def start(self, setup: Setup) -> None:
+        """Begin a run."""
+        super().start(setup)
+        self._per_stage = -(-self.chunk_schedule_max_tokens // self.chunk_schedule_stages)
+        self._sizes = [chunk_cap(setup.limits, size) for size in self.sizes()]
+
+    def sizes(self) -> list[int]:
+        """Return the dynamic chunk sizes, the first one for the start of a prompt."""
+        low, high, steps = self.low_chunk_size, self.high_chunk_size, self.chunk_schedule_stages - 1
+        unit = min(32, low)
+        exact = [high - (high - low) * k // max(1, steps) for k in range(steps + 1)]
+        return [(size + unit // 2) // unit * unit for size in exact]
+
+    def size(self, request: RequestState) -> int:
+        """Return the chunk budget for a request."""
+        if not self.dynamic_chunks:
+            return self._chunk_size
+        return self._sizes[min(request.computed // self._per_stage, len(self._sizes) - 1)]
+
+    def decide(self, plan: BookedPlan) -> None:
+        """Make the decisions of one pass."""
+        residents = by_arrival(plan.state.running)
+        self.decode(plan, residents)
+        self.prefill(plan, residents, self.chunk)
+        self.admit(plan, self.waiting, self.chunk)
