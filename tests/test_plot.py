@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Annotation
+from matplotlib.transforms import Bbox
 
 from chunkfront.compare import ComparedPolicy
 from chunkfront.plots.frontier import figure_bytes, plot_frontier
@@ -122,6 +123,15 @@ def test_policies_with_equal_values_share_one_marker_and_one_label() -> None:
     assert [each.get_text() for each in texts(axes)] == ["a, b"]
 
 
+def test_many_policies_at_one_place_are_named_in_short_lines_inside_the_axes() -> None:
+    axes = plot_frontier(frontier(STEPS), [policy(f"some-policy-{k}", 209.0, 104.0) for k in range(16)])
+    (label,) = texts(axes)
+    assert "some-policy-15" in label.get_text()
+    assert max(len(line) for line in label.get_text().splitlines()) <= 38
+    axes.figure.draw_without_rendering()  # type: ignore[union-attr]
+    assert axes.get_window_extent().containsx(label.get_window_extent().x1)
+
+
 def test_policies_are_told_apart_by_shape_and_incomparable_ones_by_a_cross() -> None:
     named = [policy("a", 240.0, 60.0), policy("b", 250.0, 70.0), policy("c", 260.0, 80.0, comparable=False)]
     axes = plot_frontier(frontier(STEPS), named)
@@ -144,6 +154,17 @@ def test_labels_cover_neither_each_other_nor_a_marker_and_stay_inside() -> None:
     assert not [pair for pair in combinations(boxes, 2) if pair[0].overlaps(pair[1])]
     centres = [axes.transData.transform(p.values) for p in crowd]
     assert not [1 for box in boxes for x, y in centres if box.contains(x, y)]
+
+
+def test_labels_leave_the_staircase_visible() -> None:
+    axes = plot_frontier(frontier(STEPS), [policy(f"on-point-{k}", *place) for k, place in enumerate(STEPS)])
+    axes.figure.draw_without_rendering()  # type: ignore[union-attr]
+    boxes = [each.get_window_extent() for each in texts(axes)]
+    # The parts of the staircase between the points: level to the right, then down.
+    for (x, y), (next_x, next_y) in pairwise(STEPS):
+        part = axes.transData.transform([(x, y), (next_x, y), (next_x, next_y)])
+        for start, end in pairwise(part):
+            assert not [box for box in boxes if box.overlaps(Bbox([start, end]))]
 
 
 def test_far_outliers_make_an_axis_logarithmic_and_its_label_says_so() -> None:

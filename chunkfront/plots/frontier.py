@@ -7,7 +7,9 @@ without a display and leaves the state of a notebook alone.
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from chunkfront.compare import ComparedPolicy
@@ -26,6 +28,8 @@ HEURISTIC_FACE = "0.8"
 """Light, and larger than the points, which are drawn on top: a heuristic on the frontier hides no point."""
 LOG_FROM = 20
 """Ratio of largest to smallest value from which an axis is logarithmic."""
+LABEL_WIDTH = 38
+"""Characters per line of a label."""
 MARGIN = 0.08
 """Room around the outermost points, as a share of their spread."""
 
@@ -58,7 +62,7 @@ def plot_frontier(
     groups = _by_place(policies)
     _set_limits(axes, [*points, *(place for place, _ in groups)])
     _open_intervals(axes, frontier)
-    _staircase(axes, frontier)
+    stairs = _staircase(axes, frontier)
     _points(axes, frontier)
     ideal = _ideal_corner(axes, frontier)
     _heuristics(axes, groups)
@@ -71,8 +75,8 @@ def plot_frontier(
     if not points:
         axes.text(0.5, 0.5, f"no point found: {frontier.status}", transform=axes.transAxes, ha="center", va="center")
     _legend(axes, policies)
-    labels = [(place[0], place[1], ", ".join(p.name for p in members)) for place, members in groups]
-    place_labels(axes, labels, [*points, *([ideal] if ideal else [])])
+    labels = [(place[0], place[1], _names(members)) for place, members in groups]
+    place_labels(axes, labels, [*points, *([ideal] if ideal else [])], stairs)
     return axes
 
 
@@ -108,6 +112,12 @@ def _by_place(policies: Sequence[ComparedPolicy]) -> list[tuple[Marker, list[Com
     return [((x, y), members) for (x, y, _), members in groups.items()]
 
 
+def _names(policies: Sequence[ComparedPolicy]) -> str:
+    """Return the names of policies at one place, in lines that fit beside a marker."""
+    lines = textwrap.wrap(", ".join(policy.name for policy in policies), LABEL_WIDTH, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
 def _set_limits(axes: Axes, places: Sequence[Marker]) -> None:
     """Set scales and limits such that everything is inside, with room around it."""
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
@@ -131,10 +141,10 @@ def _set_limits(axes: Axes, places: Sequence[Marker]) -> None:
         set_limits(low - MARGIN * spread, high + MARGIN * spread)
 
 
-def _staircase(axes: Axes, frontier: Frontier) -> None:
-    """Draw the edge of what can be reached, on to the borders of the axes."""
+def _staircase(axes: Axes, frontier: Frontier) -> list[Marker]:
+    """Draw the edge of what can be reached, on to the borders of the axes; return its corners."""
     if not frontier.points:
-        return
+        return []
     first_up, second_up = (OBJECTIVES[axis].maximise for axis in frontier.axes)
     ordered = sorted((point.values[0], point.values[1]) for point in frontier.points)
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
@@ -149,6 +159,10 @@ def _staircase(axes: Axes, frontier: Frontier) -> None:
     style = "-" if frontier.complete else "--"
     axes.step(xs, ys, where="pre" if first_up else "post", color="0.25", linewidth=1.3, linestyle=style, zorder=2,
               label="frontier" if frontier.complete else "best found so far")  # fmt: skip
+    corners: list[Marker] = []
+    for (x, y), (next_x, next_y) in pairwise(zip(xs, ys, strict=True)):
+        corners += [(x, y), (x, next_y) if first_up else (next_x, y)]
+    return [*corners, (xs[-1], ys[-1])]
 
 
 def _points(axes: Axes, frontier: Frontier) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ MARKER_ROOM = 6
 
 
 def place_labels(
-    axes: Axes, labels: Sequence[tuple[float, float, str]], avoid: Iterable[tuple[float, float]] = ()
+    axes: Axes,
+    labels: Sequence[tuple[float, float, str]],
+    avoid: Iterable[tuple[float, float]] = (),
+    stairs: Sequence[tuple[float, float]] = (),
 ) -> None:
     """Write each label near its point: inside the axes, clear of all markers and of the labels before it.
 
@@ -33,6 +37,8 @@ def place_labels(
         x, y and text, in data coordinates.
     avoid
         More points whose markers must stay visible.
+    stairs
+        Corners of a line with level and upright parts that should stay visible.
     """
     figure: Any = axes.figure.get_figure(root=True)
     figure.draw_without_rendering()  # lays the axes out as they will be
@@ -41,6 +47,8 @@ def place_labels(
     inside = axes.get_window_extent(renderer)
     centres = [axes.transData.transform(point) for point in (*((x, y) for x, y, _ in labels), *avoid)]
     taken = [_box(x, y, MARKER_ROOM * pixels) for x, y in centres]
+    corners: list[Any] = [axes.transData.transform(corner) for corner in stairs]
+    taken += [_around(start, end) for start, end in pairwise(corners)]
     for x, y, text in labels:
         note = axes.annotate(
             text, (x, y), xytext=(0, 0), textcoords="offset points", fontsize="small", ha="center", va="center",
@@ -63,6 +71,14 @@ def _box(x: float, y: float, half: float, half_height: float | None = None) -> B
 
     tall = half if half_height is None else half_height
     return Bbox.from_extents(x - half, y - tall, x + half, y + tall)
+
+
+def _around(start: tuple[float, float], end: tuple[float, float]) -> Bbox:
+    """Return the box of one level or upright part of a line, in pixels."""
+    from matplotlib.transforms import Bbox
+
+    (x0, x1), (y0, y1) = sorted((start[0], end[0])), sorted((start[1], end[1]))
+    return Bbox.from_extents(x0 - 1, y0 - 1, x1 + 1, y1 + 1)
 
 
 def _to_edge(offset: tuple[float, float], half: tuple[float, float]) -> tuple[float, float]:
