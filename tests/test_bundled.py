@@ -20,6 +20,8 @@ from solver.model import solve
 from solver.result import OPTIMAL
 
 NAMES = bundled_names()
+OURS = ("static", "orca", "prefill-first", "greedy-chunked", "preemptive-srpt", "preemptive-mlfq")
+"""Policies that evict only where the instance allows it."""
 
 
 def test_names_are_those_of_the_files_and_of_their_makers() -> None:
@@ -48,10 +50,14 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("policy", [name for name in policy_names() if name != "vllm-v1"])
-def test_every_policy_serves_every_bundled_instance(name: str, policy: str) -> None:
+def test_every_policy_serves_every_bundled_instance_or_evicts_where_it_may_not(name: str) -> None:
+    # Policies of engines that always evict under pressure do so here too: not comparable, but no other fault.
     instance = load_bundled(name)
-    assert violations(instance, simulate(instance, policy).schedule) == []
+    for policy in policy_names():
+        broken = {violation.rule for violation in violations(instance, simulate(instance, policy).schedule)}
+        assert not broken or "eviction" in broken, (policy, broken)
+        if policy in OURS:
+            assert not broken, policy
 
 
 def test_the_toy_instance_is_the_lesson() -> None:
