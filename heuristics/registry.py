@@ -29,6 +29,15 @@ POLICIES: dict[str, tuple[str, str]] = {
     "orca-paper": ("heuristics.orca_paper", "OrcaPaper"),
     "sglang": ("heuristics.sglang", "Sglang"),
     "trtllm": ("heuristics.trtllm", "Trtllm"),
+    "mc-sf": ("heuristics.walks", "McSf"),
+    "mc-benchmark": ("heuristics.walks", "McBenchmark"),
+    "smallest-volume-first": ("heuristics.walks", "SmallestVolumeFirst"),
+    "sorted-f": ("heuristics.sorted_f", "SortedF"),
+    "class-budget": ("heuristics.class_budget", "ClassBudget"),
+    "alpha-protection": ("heuristics.alpha_protection", "AlphaProtection"),
+    "wait": ("heuristics.wait", "Wait"),
+    "rad": ("heuristics.rad", "Rad"),
+    "slai": ("heuristics.slai", "Slai"),
 }
 """Module and class of every policy, in the order in which lists show them."""
 
