@@ -44,7 +44,7 @@ def capped_chunks(limits: EngineLimits, cap: int) -> ChunkRule:
 
 
 def stall_limited(chunk: ChunkRule, cost: CostModel, stall_us: int) -> ChunkRule:
-    """Return `chunk`, cut so that an iteration with decodes lasts at most `stall_us` (0 where no chunk is short enough).
+    """Return `chunk`, cut so that an iteration with decodes lasts at most `stall_us` (0 where no chunk is so short).
 
     Iterations without decodes stall nobody and are not cut.
     """

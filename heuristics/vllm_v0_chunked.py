@@ -144,8 +144,10 @@ class VllmV0Chunked(PagedPolicy):
         if request.decoding:
             return int(plan.can_decode() and self._aligned(plan.budget) > 0)
         if self.block_aligned and request.remaining > min(plan.budget, self._slot):
-            return plan.chunk(request, min(self._aligned(plan.budget), self._slot))
-        return plan.chunk(request, self._slot)
+            rounded = plan.chunk(request, min(self._aligned(plan.budget), self._slot))
+            if rounded or plan.tokens:
+                return rounded
+        return plan.chunk(request, self._slot)  # also where the engine's chunks are no whole blocks
 
     def _aligned(self, tokens: int) -> int:
         """Return `tokens`, cut down to whole blocks where the engine does so."""
