@@ -70,7 +70,7 @@ class PrefillAdder:
         self._page = plan.limits.block_size
         self._ratio = ratio
         self._available = plan.state.free_blocks * self._page
-        self._total = Fraction(shared) + sum(map(self.growth, running))
+        self._total = shared + ratio * sum(map(self._outputs_left, running))
         self._current = shared
         self._chunk_left = None if sizes.chunk is None else sizes.chunk - shared
         self._prefill_left = sizes.prefill - shared
@@ -89,7 +89,7 @@ class PrefillAdder:
 
     def growth(self, request: RequestState) -> Fraction:
         """Return the tokens that a running request is expected to add to its KV."""
-        return max(0, self.outputs(request, request.emitted)) * self._ratio
+        return self._outputs_left(request) * self._ratio
 
     @property
     def total_room(self) -> Fraction:
@@ -166,6 +166,9 @@ class PrefillAdder:
             self.plan.spare(victim)
             if decode:
                 self.plan.take(victim, 1)
+
+    def _outputs_left(self, request: RequestState) -> int:
+        return max(0, self.outputs(request, request.emitted))
 
     def _account(self, victim: RequestState, sign: int) -> None:
         self._available += sign * self._pages(victim.computed)

@@ -37,7 +37,7 @@ class Trtllm(TwoStagePolicy):
     The engine's own default is no chunking; here the instance says whether prompts may be cut. Where the instance
     forbids recompute preemption, `max_utilization` and `v2` preempt nevertheless. Where it forbids mixed batches,
     prefills run before decodes (`v2`: after them). A prompt that no iteration can hold is cut as the engine demands.
-    `guaranteed_no_evict` and `static_batch` never evict: residents of time 0 that hold each other up stop them with an error.
+    Those that never evict are stopped with an error by residents of time 0 that hold each other up.
     """
 
     name: ClassVar[str] = "trtllm"

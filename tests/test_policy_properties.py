@@ -32,12 +32,26 @@ OBEDIENT = (
     "preemptive-mlfq",
     "preemptive-mlfq:quantum_ms=1,levels=3,skip_join=false,starvation_ms=5",
     "preemptive-mlfq:reserve_peak=false,quantum_ms=2,factor=1",
+    "trtllm",
+    "trtllm:context_chunking_policy=equal_progress,chunk_unit_size=3,batch_wait_timeout_iters=2,"
+    "batch_wait_max_tokens_ratio=0.5",
+    "trtllm:capacity_scheduler_policy=static_batch,context_chunking_policy=none",
 )
 """Those that obey every limit of the instance."""
 REAL_ENGINES = (
     "vllm-v1",
     "vllm-v1:policy=priority,long_prefill_token_threshold=2",
     "vllm-v1:policy=priority,reserve_full_isl=false,watermark_blocks=1",
+    "sglang",
+    "sglang:enable_mixed_chunk=true,schedule_policy=hrrn,init_new_token_ratio=0,clip_max_new_tokens=1",
+    "sglang:prefill_decode_interval=2,schedule_policy=random,chunked_prefill_size=3,max_running_requests=3",
+    "sglang:enable_priority_scheduling=true,priority_scheduling_preemption_threshold=0,enable_mixed_chunk=true,"
+    "max_running_requests=2,retract_decode_steps=20",
+    "sglang:chunked_prefill_size=-1,schedule_policy=lpm,max_prefill_tokens=5,prefill_max_requests=2",
+    "trtllm:capacity_scheduler_policy=max_utilization",
+    "trtllm:capacity_scheduler_policy=max_utilization,context_chunking_policy=equal_progress,chunk_unit_size=3",
+    "trtllm:capacity_scheduler_policy=v2",
+    "trtllm:capacity_scheduler_policy=v2,context_chunking_policy=none",
 )
 """Those that may do what the instance forbids."""
 SEEDS = range(300)

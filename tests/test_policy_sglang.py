@@ -1,4 +1,4 @@
-"""sglang: the worked tables of policies.md §5.9 (see tests/judges/tables.py for the notation), and its rules alone."""
+"""sglang: the worked tables of policies.md §5.9 (see tests/judges/tables.py for the notation)."""
 
 from __future__ import annotations
 

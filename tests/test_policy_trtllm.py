@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
+from heuristics.context_chunks import equal_progress, first_come_first_served
+from heuristics.registry import make_policy
+from instances.engine import EngineLimits
+from instances.request import Progress, Request
 from tests.judges.tables import free_blocks, loads, play, rows, table
 
 LOAD = "A(P10,O3)@1 B(P5,O2)@1 C(P3,O2)@2"
@@ -90,3 +96,109 @@ def test_rounding_to_units_wastes_budget_beside_a_decode():
         A p3* d* d* d* d* d*# -   -
         B -   -  p4 p4 p4 p4  p4* d*#
     """)
+
+
+# The rules one by one.
+
+
+def test_a_reservation_counts_the_last_output_although_it_is_never_written():
+    # Peaks of 8 would fit twice in 17; reserved are 9 each.
+    load = loads("A(P4,O5) B(P4,O5)")
+    assert table(play(load, "trtllm", 16, num_kv_blocks=17))["B"] == ". . . . . p4* d* d* d* d*#"
+    assert table(play(load, "trtllm", 16, num_kv_blocks=18))["B"] == "p4* d* d* d* d*#"
+
+
+def test_a_reservation_goes_by_the_declared_cap():
+    # B declares 13 outputs: 4 + 13 > 18 - 9.
+    assert table(play(loads("A(P4,O5) B(P4,O5,M13)"), "trtllm", 16, num_kv_blocks=18))["B"].split()[:6] == [
+        ".", ".", ".", ".", ".", "p4*"
+    ]  # fmt: skip
+
+
+def test_a_request_of_the_whole_pool_is_served_alone():
+    # 4 + 5 > 8: the claim counts as the pool.
+    assert table(play(loads("A(P4,O5)"), "trtllm", 16, num_kv_blocks=8)) == {"A": "p4* d* d* d* d*#"}
+
+
+def test_an_unfinished_context_holds_the_blocks_of_its_whole_prompt():
+    # K = 4. A has 4 of its 6 tokens after iteration 1, but 6 of the 8 blocks. V2 takes pages as it uses them.
+    load = loads("A(P6,O1) B(P6,O1)")
+    assert table(play(load, "trtllm:capacity_scheduler_policy=max_utilization", 4, num_kv_blocks=8)) == rows("""
+        A p4 p2*# -  -
+        B .  .    p4 p2*#
+    """)
+    assert table(play(load, "trtllm:capacity_scheduler_policy=v2", 4, num_kv_blocks=8)) == rows("""
+        A p4 p2*# -
+        B .  p2   p4*#
+    """)
+
+
+def test_v2_passes_over_a_context_that_lacks_pages_only_with_chunking():
+    # 10 pages. H's 8 do not fit beside A's 5, L's 2 do.
+    load = loads("A(P4,O4)@1 H(P8,O1)@2 L(P2,O1)@3")
+    v2 = "trtllm:capacity_scheduler_policy=v2"
+    assert table(play(load, v2, 16, num_kv_blocks=10))["L"] == "- - p2*# - -"
+    assert table(play(load, f"{v2},context_chunking_policy=none", 16, num_kv_blocks=10))["L"] == "- - . . p2*#"
+
+
+def test_v2_swaps_where_the_engine_can():
+    # 10 pages: iteration 3 lacks one for A. B comes back with its KV after A's end.
+    run = play(loads("A(P4,O6) B(P4,O6)"), "trtllm:capacity_scheduler_policy=v2", 8, num_kv_blocks=10,
+               preemption="swap")  # fmt: skip
+    assert table(run) == rows("""
+        A p4* d* d* d* d* d*# -  -  -  -
+        B p4* d* x  .  .  .   d* d* d* d*#
+    """)
+    assert [i.restore for i in run.schedule.iterations] == [()] * 6 + [("B",)] + [()] * 3
+
+
+def test_contexts_may_be_held_back_for_a_larger_batch():
+    # A decode and B's 2 tokens are fewer than half of 8: B waits 2 iterations.
+    load = loads("A(P1,O6)@1 B(P2,O2)@2")
+    waiting = "trtllm:batch_wait_timeout_iters=2,batch_wait_max_tokens_ratio"
+    assert table(play(load, f"{waiting}=0.5", 8))["B"] == "- . . p2* d*# -"
+    assert table(play(load, f"{waiting}=0.25", 8))["B"] == "- p2* d*# - - -"
+
+
+def test_a_whole_context_above_the_budget_blocks_generations_behind_it():
+    # K = 6: beside B's decode there is no room for A's 6 tokens. guaranteed_no_evict lists generations first.
+    residents = (Request("B", 1, 3, progress=Progress(1, 1)), Request("A", 7, 1, progress=Progress(1)),
+                 Request("C", 1, 2, progress=Progress(1, 1)))  # fmt: skip
+    assert table(play(residents, MAX_UTILIZATION, 6)) == {"B": "d* d*# - -", "A": ". . p6*# -", "C": ". . . d*#"}
+    assert table(play(residents, WHOLE, 6)) == {"B": "d* d*# -", "A": ". . p6*#", "C": "d*# - -"}
+
+
+def test_where_batches_may_not_be_mixed_contexts_go_first():
+    assert table(play(loads("A(P3,O3)@1 B(P3,O2)@2"), "trtllm", 8, mixed_batches=False)) == rows("""
+        A p3* .   d*  d*#
+        B -   p3* d*# -
+    """)
+
+
+def test_only_pausing_policies_need_preemption():
+    limits = EngineLimits(8)
+    for capacity, mode in (("guaranteed_no_evict", "none"), ("static_batch", "none"), ("max_utilization", "recompute"),
+                           ("v2", "recompute")):  # fmt: skip
+        assert make_policy(f"trtllm:capacity_scheduler_policy={capacity}").engine(limits).preemption == mode
+    swapping = EngineLimits(8, preemption="swap")
+    assert make_policy("trtllm:capacity_scheduler_policy=v2").engine(swapping) == swapping
+
+
+def test_residents_that_claim_more_than_the_pool_finish_one_after_the_other():
+    # 9 blocks, 4 + 3 held, 2 free. A lacks 2 of its peak and gets them; B lacks 3 and waits.
+    residents = (Request("A", 4, 3, progress=Progress(4, 1)), Request("B", 3, 4, progress=Progress(3, 1)))
+    assert table(play(residents, "trtllm", 8, num_kv_blocks=9, preemption="none")) == rows("""
+        A d* d*# -  -  -
+        B .  .   d* d* d*#
+    """)
+
+
+@pytest.mark.parametrize("lengths", [[6, 1, 3], [20, 20], [3, 9, 2, 7], [1]])
+@pytest.mark.parametrize("budget", [1, 5, 8, 16])
+@pytest.mark.parametrize("unit", [1, 3, 4])
+def test_shares_never_exceed_budget_or_lengths_and_cut_ones_are_whole_units(lengths, budget, unit):
+    for rule in (first_come_first_served, equal_progress):
+        sizes = rule(lengths, budget, unit)
+        assert sum(sizes) <= budget
+        assert all(size == length or (size < length and size % unit == 0)
+                   for size, length in zip(sizes, lengths, strict=True))  # fmt: skip
