@@ -44,6 +44,8 @@ time), `finished`, and `engine` (a model of a real engine that does what the ins
 - `heuristics.queued`: `QueuedPolicy` and `AdmittingPolicy` (order, oracle, reserve_peak, skip_ahead);
   `heuristics.ranked`: `RankedPolicy` (all by a rank, worse ones are evicted). `heuristics.vllm_v1` is an engine's own
   loop on a Plan.
+- `heuristics.two_stage`: `TwoStagePolicy` (first who fits in the KV pool, then the tokens);
+  `heuristics.context_chunks` shares a budget out to prefills; `heuristics.retraction` makes room for the next decode.
 
 **Speed.** `Batch.repeat` promises that the policy would decide the same again until something happens (arrival, end
 of a prefill or of a request, lack of KV blocks). Promise only what holds: `simulate(..., step_by_step=True)` asks

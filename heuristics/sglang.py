@@ -207,7 +207,7 @@ class Sglang(Policy):
         others = sum(r not in adder.added for r in unfinished)
         for request in self._queue:
             victims: list[RequestState] = []
-            if len(adder.added) + others >= self._seats - sum(r not in plan.evicted for r in self._running):
+            if len(adder.added) + others >= self._seats - (len(self._running) - len(plan.evicted)):
                 self._full = True
                 if not self._preempts or not (victims := self._preempt(adder, request)):
                     return

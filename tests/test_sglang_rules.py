@@ -151,6 +151,17 @@ def test_older_versions_retract_until_there_is_room_for_twenty_steps():
         assert [d["preempted"] for d in run.decisions][:4] == [[], [], [], victims]
 
 
+def test_a_retracted_request_goes_to_the_back_of_the_queue():
+    # 5-e with C, which waits from 5 on. After A's end C is the first: 4 + 4 + 1; then B, 12 + 2 + 1 < 20 - 9, is not.
+    load = loads("A(P2,O12)@1 B(P6,O8)@3 C(P4,O4)@5")
+    run = play(load, f"sglang:{RATIO_OF_A_TENTH}", 32, num_kv_blocks=20)
+    assert table(run) == rows("""
+        A p2* d* .   d* d* d* d* d* d* d* d* d* d*# -   -  -  -   -    -
+        B -   -  p6* d* d* d* d* d* x  .  .  .  .   .   .  .  .   p12* d*#
+        C -   -  -   -  .  .  .  .  .  .  .  .  .   p4* d* d* d*# -    -
+    """)
+
+
 def test_of_equal_outputs_the_longest_prompt_is_retracted():
     # Pool 16. After three iterations 15 are held, 3 more are needed; all have emitted 3.
     optimistic = "sglang:init_new_token_ratio=0,clip_max_new_tokens=1"
