@@ -57,7 +57,8 @@ class TwoStagePolicy(Policy):
                 break
         plan.tokens = dict(sorted(plan.tokens.items(), key=_place_in_batch))
         everybody = len(plan.tokens) == len(state.running) and all(r.decoding and r.resident for r in plan.tokens)
-        return plan.batch(repeat=FOREVER if everybody and not plan.evicted else 1)
+        settled = everybody and not plan.evicted and all(r in plan.tokens for r in fitting)
+        return plan.batch(repeat=FOREVER if settled else 1)
 
 
 def phases(requests: Sequence[RequestState], *, mixed: bool) -> list[list[RequestState]]:

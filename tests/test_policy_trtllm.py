@@ -175,6 +175,20 @@ def test_where_batches_may_not_be_mixed_contexts_go_first():
     """)
 
 
+def test_a_context_that_fits_and_gets_no_chunk_is_looked_at_again_in_every_iteration():
+    # Chunks of 3, or to the end. Beside A's decode 5 tokens are shared: B 2, C 2, D 1, no chunk. In iteration 5 D's
+    # blocks are gone (A's 7 + 3 + 5 + 2 > 16): B gets 3.
+    load = loads("A(P3,O6) B(P3,O1)@2 C(P5,O1)@2 D(P2,O1)@2", C={"cached_tokens": 2})
+    policy = "trtllm:capacity_scheduler_policy=max_utilization,context_chunking_policy=equal_progress"
+    run = play(load, policy, 6, num_kv_blocks=16, chunk_sizes=(3,))
+    assert table(run) == rows("""
+        A p3* d* d* d* d*   d*#
+        B -   .  .  .  p3*# -
+        C -   .  .  .  .    p3*#
+        D -   .  .  .  .    p2*#
+    """)
+
+
 def test_only_pausing_policies_need_preemption():
     limits = EngineLimits(8)
     for capacity, mode in (("guaranteed_no_evict", "none"), ("static_batch", "none"), ("max_utilization", "recompute"),
