@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from heuristics.context_chunks import equal_progress, first_come_first_served
+from heuristics.policy import PolicyError
 from heuristics.registry import make_policy
+from heuristics.simulator import simulate
 from instances.engine import EngineLimits
+from instances.generate import random_instance
 from instances.request import Progress, Request
+from tests.judges.exhaustive import exact_frontier
 from tests.judges.tables import free_blocks, loads, play, rows, table
 
 LOAD = "A(P10,O3)@1 B(P5,O2)@1 C(P3,O2)@2"
@@ -216,3 +222,25 @@ def test_shares_never_exceed_budget_or_lengths_and_cut_ones_are_whole_units(leng
         assert sum(sizes) <= budget
         assert all(size == length or (size < length and size % unit == 0)
                    for size, length in zip(sizes, lengths, strict=True))  # fmt: skip
+
+
+def test_it_is_stuck_only_where_residents_of_time_0_cannot_finish_without_eviction():
+    # By exhaustive search over the residents alone.
+    drawn = [random_instance(seed, requests=(1, 5), preemption=("none", "recompute", "swap")) for seed in range(700)]
+    stuck = [instance for instance in drawn if hangs(instance)]
+    assert len(stuck) >= 2
+    for instance in stuck:
+        residents = tuple(r for r in instance.requests if r.progress is not None)
+        rigid = replace(instance, requests=residents, engine=replace(instance.engine, preemption="none"))
+        assert exact_frontier(rigid, ("makespan",)) == []
+
+
+def hangs(instance):
+    """Return whether the policy schedules nothing although nothing is awaited; any other error is raised."""
+    try:
+        simulate(instance, "trtllm")
+    except PolicyError as error:
+        if error.rule != "idle":
+            raise
+        return True
+    return False
