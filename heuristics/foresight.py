@@ -53,6 +53,16 @@ class Foresight:
         self._courses.append(newcomer)
         return True
 
+    def all_go_on(self) -> bool:
+        """Whether the residents, all of them in phase decode, may all work now and for ever without a pause.
+
+        Then they can finish, one after the other too, so their growth need not be watched.
+        """
+        running, pool = self.plan.state.running, self.plan.limits.num_kv_blocks
+        if len(running) > self.plan.budget or not all(r.decoding for r in running):
+            return False
+        return pool is None or max(self._ends().values(), default=0) <= pool
+
     def _ends(self) -> dict[int, int]:
         """Return the KV blocks held at the end of every iteration in which somebody ends, reckoned once per pass."""
         if self._held is None:

@@ -50,7 +50,7 @@ class Slai(AdmittingPolicy):
         decodes = len(plan.tokens)
         self._prefills(plan, promises)
         if self.fill or len(plan.tokens) == decodes:
-            decode(plan, promises, [r for r in state.running if r not in plan.tokens])
+            decode(plan, promises, [r for r in self.residents(state) if r not in plan.tokens])
         return plan.batch()
 
     def _urgent(self, state: EngineState) -> list[RequestState]:

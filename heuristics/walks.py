@@ -76,11 +76,12 @@ class WalkPolicy(Policy):
         """Return the next batch; a walk that let nobody in may do so later, without any event."""
         plan = Plan(state)
         promises = Promises(plan, self.outputs, "order")
+        foresight = Foresight(plan, self.outputs, promises)
+        promises.overbooked = promises.overbooked and not foresight.all_go_on()
         decode(plan, promises, state.running)
         prefill(plan, promises, state.running, whole_prefill)
         if self.queue:
-            admit(plan, Foresight(plan, self.outputs, promises), self.candidates(), whole_prefill,
-                  skip_ahead=self.skip_ahead)  # fmt: skip
+            admit(plan, foresight, self.candidates(), whole_prefill, skip_ahead=self.skip_ahead)
         alike = not self.queue and not plan.evicted and all(r.decoding and r in plan.tokens for r in state.running)
         return plan.batch(repeat=FOREVER if alike and not promises.overbooked else 1)
 

@@ -1,4 +1,4 @@
-"""Seeded random instances, small enough to judge by exhaustive search.
+"""Seeded random instances: small ones to judge by exhaustive search, and the slot model's families of 2502.07115.
 
 One seed gives one instance, on every machine and in every run. All engine limits, cost terms, residents at time 0
 and prefix hits of model.md can appear, so that tests over many seeds cover their combinations.
@@ -81,6 +81,48 @@ def random_instance(
         except InputError:
             continue  # something that can never fit: draw again
     raise InputError(f"no valid instance in {_ATTEMPTS} draws", field="seed")
+
+
+def rounds_instance(seed: int, requests: int | None = None, *, poisson: bool = False) -> Instance:
+    """Return an instance of the slot model of Jaillet et al. (arXiv 2502.07115), in their synthetic setting.
+
+    Rounds of 1 ms, whole prefills, a token budget that never binds, KV as the only limit. Their prompt s and output o
+    are P = s + 1 and O = o here: M is drawn from 30..50, then all s from 1..5, then all o from 1..M-s.
+
+    Parameters
+    ----------
+    seed
+        Any integer.
+    requests
+        Number of requests; None draws it as they do: 40..60, or with `poisson` as many as arrive in 40..60 rounds.
+    poisson
+        Their Arrival Model 2: Poisson arrivals at a rate from 0.5..1.5 a round, each at the beginning of its round.
+        Otherwise Model 1, all at time 0.
+    """
+    arrivals = _rounds_of_arrival(random.Random(f"arrivals {seed}"), requests, poisson=poisson)
+    rng = random.Random(seed)
+    pool = rng.randint(30, 50)
+    prompts = [rng.randint(1, 5) for _ in arrivals]
+    outputs = [rng.randint(1, pool - prompt) for prompt in prompts]
+    made = tuple(
+        Request(f"r{i}", prompt + 1, output, arrival * US_PER_MS)
+        for i, (prompt, output, arrival) in enumerate(zip(prompts, outputs, arrivals, strict=True))
+    )
+    budget = sum(r.prompt_tokens for r in made)
+    engine = EngineLimits(budget, num_kv_blocks=pool, enable_chunked_prefill=False)
+    return Instance(f"rounds-{2 if poisson else 1}-{len(made)}-{seed}", made, engine, CostModel.unit())
+
+
+def _rounds_of_arrival(rng: random.Random, requests: int | None, *, poisson: bool) -> list[int]:
+    if not poisson:
+        return [0] * (rng.randint(40, 60) if requests is None else requests)
+    rate, rounds, now = rng.uniform(0.5, 1.5), rng.randint(40, 60), 0.0
+    arrivals: list[int] = []
+    while len(arrivals) < requests if requests is not None else now < rounds or not arrivals:
+        now += rng.expovariate(rate)
+        if requests is not None or now < rounds or not arrivals:
+            arrivals.append(int(now))
+    return arrivals
 
 
 def _maybe(rng: random.Random, share: float) -> bool:

@@ -36,6 +36,14 @@ OBEDIENT = (
     "trtllm:context_chunking_policy=equal_progress,chunk_unit_size=3,batch_wait_timeout_iters=2,"
     "batch_wait_max_tokens_ratio=0.5",
     "trtllm:capacity_scheduler_policy=static_batch,context_chunking_policy=none",
+    "mc-sf",
+    "mc-benchmark:skip_ahead=true",
+    "smallest-volume-first:oracle=true",
+    "sorted-f:tie=arrival",
+    "class-budget:budget=1",
+    "wait:threshold=2,patience_ms=3",
+    "rad:tile=3,decode_batch=2,reserve_peak=false",
+    "slai:tbt_ms=5",
 )
 """Those that obey every limit of the instance."""
 REAL_ENGINES = (
@@ -52,6 +60,7 @@ REAL_ENGINES = (
     "trtllm:capacity_scheduler_policy=max_utilization,context_chunking_policy=equal_progress,chunk_unit_size=3",
     "trtllm:capacity_scheduler_policy=v2",
     "trtllm:capacity_scheduler_policy=v2,context_chunking_policy=none",
+    "alpha-protection:alpha=0.1,beta=0.5",
 )
 """Those that may do what the instance forbids."""
 SEEDS = range(300)
