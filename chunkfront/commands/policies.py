@@ -16,10 +16,10 @@ def policies(
     json: options.JsonOption = False,
 ) -> int:
     """The heuristics, one line each; with NAME the knobs of one."""
-    from heuristics.registry import describe, knobs, policy_class, policy_names
+    from heuristics.registry import ELSEWHERE, describe, knobs, policy_class, policy_names
     from instances.errors import InputError
 
-    names = policy_names()
+    names = (*policy_names(), *ELSEWHERE)
     if name is not None and name not in names:
         close = options.did_you_mean(name, names)
         raise InputError(f"expected one of {', '.join(names)}, got {name!r}{close}", field="NAME")
