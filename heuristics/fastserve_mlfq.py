@@ -31,6 +31,7 @@ class FastServeMlfq(FastServe):
     A request joins the first level whose quantum covers its prefill. Who has used up the quantum goes one level down;
     whoever ran comes back to the front of its level, so that a batch comes back in reversed order. Where KV blocks or
     seats are short, the lowest levels are swapped out from their backs. The space outside the pool is not limited.
+    In a pool of few more blocks than ``max_batch_size``, ``proactive`` leaves room for hardly more than one request.
     """
 
     name: ClassVar[str] = "fastserve-mlfq"
@@ -49,6 +50,7 @@ class FastServeMlfq(FastServe):
         self._starvation_us = round(self.starvation_ms * US_PER_MS)
         self._levels: list[deque[RequestState]] = []
         self._places: dict[RequestState, _Place] = {}
+        self._out: set[RequestState] = set()
         self._iterations = 0
 
     def arrived(self, request: RequestState) -> None:
@@ -85,6 +87,8 @@ class FastServeMlfq(FastServe):
             place.attained_us += end_us - start_us
             used_up = place.attained_us > self._quantum_us << place.level
             self._move(request, place.level + used_up)
+        self._out.difference_update(batch.restore)
+        self._out.update(batch.evict)
         self._iterations += iterations
         if self.starvation_iterations and self._iterations % self.starvation_iterations == 0:
             starved = [r for r in self._by_priority() if end_us - self._places[r].last_us >= self._starvation_us]
@@ -110,6 +114,8 @@ class FastServeMlfq(FastServe):
         def roomy(blocks: int) -> bool:
             return plan.blocks >= blocks and plan.seats >= 0
 
+        if roomy(spare):
+            return
         idle = [r for r in self._by_priority() if r.resident and r not in plan.tokens]
         if swap_out_until(plan, lambda: roomy(spare), idle):
             return
@@ -124,7 +130,8 @@ class FastServeMlfq(FastServe):
     def _swap_in_ahead(self, plan: Plan, spare: int) -> None:
         """Bring back swapped-out requests that will decode, the highest first, as far as blocks are to spare."""
         most = self.max_batch_size
-        for request in [r for r in self._by_priority() if r.swapped and r.decoding and r not in plan.tokens]:
+        out = [r for r in self._by_priority() if r in self._out] if self._out else []
+        for request in [r for r in out if r.decoding and r not in plan.tokens]:
             blocks = plan.limits.blocks(request.computed)
             if most < 1 or plan.seats < 1 or plan.blocks - blocks < spare:
                 return
