@@ -41,11 +41,12 @@ class Sarathi(ChunkedPolicy):
     """Sarathi-Serve: decodes first, then running prefills, then new ones, all under one chunk budget.
 
     Decodes are bounded by the instance's token budget only; where they alone use up the chunk budget, prefills get
-    nothing. (Upstream the rest becomes negative there, which no schedule can express; nor can it express that
-    upstream forgets how much a preempted request has emitted, and generates too much.)
+    nothing. Three upstream bugs have no switch, because no valid schedule shows them: the rest of the chunk budget
+    becomes negative there; a preempted request forgets how much it has emitted, and generates too much; and in Vidur's
+    copy one evicted amid its prefill loses the rest of its prompt.
 
     With ``dynamic_chunks`` the chunk budget of a prompt shrinks with its progress: ``chunk_schedule_stages`` sizes
-    from high to low, rounded to multiples of 32, each for an equal share of ``chunk_schedule_max_tokens``.
+    from high to low, rounded to multiples of 32, each for an equal share of ``chunk_schedule_max_tokens``. Upstream has no defaults for these four.
     """
 
     name: ClassVar[str] = "sarathi"
