@@ -46,8 +46,8 @@ class Sarathi(ChunkedPolicy):
     copy one evicted amid its prefill loses the rest of its prompt.
 
     With ``dynamic_chunks`` the chunk budget of a prompt shrinks with its progress: ``chunk_schedule_stages`` sizes
-    from high to low, rounded to multiples of 32, each for an equal share of ``chunk_schedule_max_tokens``. Upstream has no
-    defaults for these four.
+    from high to low, rounded to multiples of 32, each for an equal share of ``chunk_schedule_max_tokens``.
+    Upstream has no defaults for these four.
     """
 
     name: ClassVar[str] = "sarathi"
