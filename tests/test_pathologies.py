@@ -180,8 +180,8 @@ def test_first_come_first_served_makes_short_ones_wait_for_long_ones():
 
 
 def test_shortest_first_starves_a_long_one_while_short_ones_come():
-    # Pool 6: a short one ends with 4 tokens, the long one holds 3 by then. The next short one comes just in time, always.
-    requests = [(0, 2, 5), *((k, 3, 2) for k in range(0, 20, 2))]
+    # Pool 6: a short one ends with 5 tokens, the long one needs 2 at once. The next short one comes in time, always.
+    requests = [(0, 2, 5), *((k, 4, 2) for k in range(0, 20, 2))]
     instance = build(requests, 8, num_kv_blocks=6)
     assert tokens_at(instance, "mc-sf", "r0")[0] > 20
     assert tokens_at(instance, "mc-benchmark", "r0")[0] == 1
