@@ -98,6 +98,13 @@ class Bounds:
         return max(chain, -(-tokens // self.problem.engine.max_num_batched_tokens))
 
     @cached_property
+    def fewest_prefill_iterations(self) -> int:
+        """The fewest iterations that all prefills need: longest chain of chunks, and tokens over the budget."""
+        chunks = max(self.problem.fewest_chunks(job) for job in self.problem.jobs)
+        tokens = sum(job.left for job in self.problem.jobs)
+        return max(1, chunks, -(-tokens // self.problem.engine.max_num_batched_tokens))
+
+    @cached_property
     def makespan(self) -> int:
         """The best over all arrivals r of: r, then everything that arrives at r or later."""
         best = max(job.arrival + self.last_us[job.index] for job in self.problem.jobs)
@@ -171,11 +178,16 @@ class Bounds:
         received before arrival. So the first tokens are completion times of a preemptive single-machine schedule
         with release dates, whose sum SRPT minimises (Schrage 1968). The best piece is taken.
         """
-        return max(self._srpt(piece) for piece in self.pieces)
+        return self.srpt_without(None)
 
-    def _srpt(self, piece: Piece) -> int:
+    def srpt_without(self, left_out: Job | None) -> int:
+        """Return `srpt_us` of all requests but one."""
+        jobs = [j for j in self.problem.jobs if not j.request.starts_in_decode and j is not left_out]
+        return max(self._srpt(piece, jobs) for piece in self.pieces)
+
+    def _srpt(self, piece: Piece, jobs: Iterable[Job]) -> int:
         budget = self.problem.engine.max_num_batched_tokens
-        jobs = sorted((j for j in self.problem.jobs if not j.request.starts_in_decode), key=lambda j: j.arrival)
+        jobs = sorted(jobs, key=lambda j: j.arrival)
         lengths = {
             j.index: self.problem.prefill_curve(piece, j)[-1] + piece.base_us * j.left // budget for j in jobs
         }

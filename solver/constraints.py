@@ -57,7 +57,8 @@ class Constraints:
                 if job.left:
                     model.add(v.done[i][k] >= v.done_before(job, k))
                     model.add(v.chunk(job, k) >= v.ends_prefill(job, k))
-                    model.add(v.units[i][k] <= job.units * (1 - v.done_before(job, k)))
+                    most = min(job.units, self.engine.largest_chunk // job.unit)
+                    model.add(v.units[i][k] <= most * (1 - v.done_before(job, k)))
                     # done exactly when nothing is left: units alone say it unless a remainder waits.
                     model.add(v.total_units[i][k] >= job.units * v.done[i][k])
                     if not job.remainder:

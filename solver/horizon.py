@@ -84,8 +84,8 @@ def latest_first_token_us(problem: Problem, bounds: Bounds, caps: Mapping[str, i
     if "max_ttft" in caps:
         found.append(max(job.arrival + caps["max_ttft"] for job in jobs))
     if "mean_ttft" in caps:
-        spare = caps["mean_ttft"] - sum(first.values())
-        found.append(max(job.arrival + first[job.index] + spare for job in jobs))
+        others = {j.index: max(sum(first.values()) - first[j.index], bounds.srpt_without(j)) for j in jobs}
+        found.append(max(job.arrival + caps["mean_ttft"] - others[job.index] for job in jobs))
     return min(found, default=None)
 
 

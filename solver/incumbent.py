@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from heuristics.policy import PolicyError
 from heuristics.simulator import simulate
@@ -11,8 +11,9 @@ from instances.check import violations
 from instances.instance import Instance
 from instances.metrics import amounts
 from instances.schedule import Schedule
+from instances.units import ms_from_us
 from solver.problem import Problem
-from solver.timing import earliest
+from solver.timing import Batch, durations, earliest
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class Incumbents:
     problem: Problem
     no_pause: bool = False
     found: list[Candidate] = field(default_factory=list)
+    _stalls: set[int] = field(default_factory=set)
 
     def add(self, schedule: Schedule) -> Candidate | None:
         """Keep a schedule if the checker accepts it; return it with its amounts."""
@@ -62,11 +64,21 @@ class Incumbents:
         for name in heuristic_names(self.problem):
             if stop() and self.found:
                 return
-            try:
-                schedule = simulate(self.problem.instance, name).schedule
-            except PolicyError:
-                continue
-            self.add(schedule)
+            self._simulate(name)
+        self.add(serial(self.problem))
+
+    def add_stall_limited(self, stall_us: int) -> None:
+        """Run greedy chunking that keeps iterations with decodes within a limit on gaps, once per limit."""
+        if stall_us not in self._stalls and stall_us > 0:
+            self._stalls.add(stall_us)
+            for order in ("fcfs", "srpt", "spf"):
+                self._simulate(f"greedy-chunked:stall_ms={ms_from_us(stall_us)},order={order}")
+
+    def _simulate(self, name: str) -> None:
+        try:
+            self.add(simulate(self.problem.instance, name).schedule)
+        except PolicyError:
+            return
 
     def best(self, objective: str, limits: Mapping[str, int]) -> Candidate | None:
         """Return the best schedule that obeys the limits, mean E2E breaking ties; None where there is none.
@@ -75,6 +87,8 @@ class Incumbents:
         """
         good = [known for known in self.found if known.obeys(limits)]
         if "max_tbt" in limits:
+            self.add_stall_limited(limits["max_tbt"])
+            good = [known for known in self.found if known.obeys(limits)]
             good += [moved for known in self.found if (moved := self._moved(known, limits)) is not None]
         return min(good, key=lambda known: (known.amounts[objective], known.amounts["mean_e2e"]), default=None)
 
@@ -98,6 +112,16 @@ def heuristic_names(problem: Problem) -> list[str]:
     return names + [f"greedy-chunked:chunk={cap},order={order}" for cap in caps for order in ("fcfs", "srpt")]
 
 
-def with_producer(schedule: Schedule, producer: str) -> Schedule:
-    """Return the same schedule under another producer's name."""
-    return replace(schedule, producer=producer)
+def serial(problem: Problem) -> Schedule:
+    """Return one request after the other, residents first: no schedule has shorter iterations with decodes."""
+    batches: list[Batch] = []
+    for job in sorted(problem.jobs, key=lambda job: (not job.resident, job.arrival)):
+        name, left = job.request.id, job.left
+        while left:
+            chunk = problem.engine.largest_allowed_chunk(left, problem.engine.max_num_batched_tokens)
+            batches.append(({name: chunk}, ()))
+            left -= chunk
+        batches += [({}, (name,))] * job.decodes
+    timed = earliest(problem.instance, durations(problem.instance, batches, "serial"))
+    assert timed is not None, "without gap limits every sequence has a timing"
+    return timed

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from ortools.sat.python import cp_model
 
@@ -25,8 +25,10 @@ from solver.variables import Variables
 
 LARGEST_MODEL = 3_000_000
 """Largest estimated number of literals of a model; a larger one is not built."""
-FIRST_GUESS = 1.5
-"""Without a good schedule, models grow from this multiple of the fewest iterations."""
+GROWTH = 1.25
+"""Models grow from this multiple of the fewest iterations, by this factor."""
+TRIAL_SHARE = 0.15
+"""Share of the time left for a small model that only looks for a better schedule."""
 
 
 def solve(
@@ -175,27 +177,53 @@ class Search:
 
     def _prefix(self, name: str, limits: Mapping[str, int], answer: Answer, clock: Clock) -> Answer:
         """Try the prefix relaxation where it is smaller than the complete model."""
-        caps = self._caps(name, limits, answer.best)
-        size = prefix_horizon(self.problem, self.bounds, caps)
-        if size is None or size.iterations >= complete_horizon(self.problem, self.bounds, caps).iterations:
+
+        def size(caps: Mapping[str, int]) -> Horizon | None:
+            found = prefix_horizon(self.problem, self.bounds, caps)
+            complete = complete_horizon(self.problem, self.bounds, caps)
+            return found if found is not None and found.iterations < complete.iterations else None
+
+        if size(self._caps(name, limits, answer.best)) is None:
             return answer
-        return self._run(name, limits, answer, size, clock)
+        # A short complete model finds good schedules, and they keep the prefix model small.
+        count = int(GROWTH * self.bounds.fewest_iterations(self.problem.jobs)) + 2
+        trial = replace(complete_horizon(self.problem, self.bounds, limits), iterations=count)
+        answer = self._run(name, limits, answer, trial, _share(clock), conclusive=False)
+        return self._grow(name, limits, answer, clock, size, self.bounds.fewest_prefill_iterations)
 
     def _complete(self, name: str, limits: Mapping[str, int], answer: Answer, clock: Clock) -> Answer:
-        """Solve complete models, small ones first while no good schedule bounds the iterations."""
-        jobs = self.problem.jobs
-        count = int(FIRST_GUESS * self.bounds.fewest_iterations(jobs)) + 2
+        """Solve the complete model."""
+        fewest = self.bounds.fewest_iterations(self.problem.jobs)
+
+        def size(caps: Mapping[str, int]) -> Horizon:
+            return complete_horizon(self.problem, self.bounds, caps)
+
+        return self._grow(name, limits, answer, clock, size, fewest)
+
+    def _grow(
+        self,
+        name: str,
+        limits: Mapping[str, int],
+        answer: Answer,
+        clock: Clock,
+        size_under: Callable[[Mapping[str, int]], Horizon | None],
+        fewest: int,
+    ) -> Answer:
+        """Solve small models until a good schedule bounds the iterations that matter, then one that is conclusive."""
+        count = int(GROWTH * fewest) + 2
         while clock.left_s and not answer.proved:
-            needed = complete_horizon(self.problem, self.bounds, self._caps(name, limits, answer.best))
-            if needed.iterations <= max(count, 1.5 * _iterations(answer.best)):
+            needed = size_under(self._caps(name, limits, answer.best))
+            if needed is None:
+                return answer
+            if needed.iterations <= GROWTH * count:
                 return self._run(name, limits, answer, needed, clock)
             if estimated_size(self.problem, count) > LARGEST_MODEL:
-                break
+                return answer
             before = answer.best
-            size = Horizon(count, needed.end_us)
-            answer = self._run(name, limits, answer, size, clock, conclusive=False)
+            small = replace(needed, iterations=count)
+            answer = self._run(name, limits, answer, small, _share(clock), conclusive=False)
             if answer.best is before:
-                count *= 2
+                count = int(GROWTH * count) + 1
         return answer
 
     def _run(
@@ -212,8 +240,12 @@ class Search:
         """
         if estimated_size(self.problem, size.iterations) > LARGEST_MODEL or not clock.left_s:
             return answer
-        built = Model(self.problem, size, name, self._caps(name, limits, answer.best), no_pause=self.no_pause)
-        if answer.best is not None:
+        caps = self._caps(name, limits, answer.best)
+        if answer.best is not None and conclusive:
+            # The last model looks for better ones alone: a hint would keep its workers near what is known already.
+            caps[name] = min(caps[name], answer.best.amounts[name] - 1)
+        built = Model(self.problem, size, name, caps, no_pause=self.no_pause)
+        if answer.best is not None and not conclusive:
             hint(built.variables, answer.best.schedule)
         built.bound_from_below(answer.bound)
         solver, status = search(built.model, self.settings, clock.left_s, self.tell)
@@ -221,11 +253,13 @@ class Search:
             raise RuntimeError(f"CP-SAT rejects the model: {built.model.validate()}")
         best, bound = answer.best, answer.bound
         if status == cp_model.INFEASIBLE:
-            # Nothing is as good as the best known and obeys the limits: impossible with a hint, so there is none.
-            return Answer(best, bound if best or not conclusive else None, conclusive and best is None)
-        if conclusive and bound is not None and status != cp_model.MODEL_INVALID:
+            if not conclusive:
+                return answer
+            # Nothing within the limits is better than the best known; without one, nothing is within the limits.
+            return Answer(best, None if best is None else best.amounts[name], True)
+        if conclusive and bound is not None:
             proved = built.lower_bound(solver, status)
-            bound = max(bound, self.problem.amount_us(name, proved))
+            bound = max(bound, built.problem.amount_us(name, proved))
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             found = self._candidate(built, solver, limits)
             if found is not None and (best is None or found.amounts[name] < best.amounts[name]):
@@ -264,7 +298,7 @@ class Model:
     def __init__(
         self, problem: Problem, size: Horizon, name: str, caps: Mapping[str, int], *, no_pause: bool = False
     ) -> None:
-        self.problem = problem
+        self.problem = problem = problem.scaled_for(name, caps)
         self.size = size
         self.name = name
         self.caps = caps
@@ -274,11 +308,19 @@ class Model:
         self.objectives = Objectives(self.variables, complete=size.complete, longest_gap=gap)
         self.constraints = Constraints(self.variables, complete=size.complete, no_pause=no_pause)
         self.constraints.add_all()
-        cuts.add_all(self.constraints, self.objectives, caps)
+        cuts.add_all(self.constraints, self.objectives, name, caps)
         self.amount = self.objectives.amount(name)
         for other, cap in caps.items():
             self.model.add(self.objectives.amount(other) <= problem.amount_ticks(other, cap))
         self.model.minimize(self.amount)
+        self._search_forward()
+
+    def _search_forward(self) -> None:
+        """Tell the workers that follow a strategy to decide iteration by iteration, decodes and large chunks first."""
+        for k in range(self.size.iterations):
+            rows = [self.variables.decode, self.variables.units]
+            wanted = [row[job.index][k] for row in rows for job in self.problem.jobs]
+            self.model.add_decision_strategy(wanted, cp_model.CHOOSE_FIRST, cp_model.SELECT_MAX_VALUE)
 
     def bound_from_below(self, bound: int | None) -> None:
         """Add a bound on the objective that is proved already, in µs (rounded up to ticks)."""
@@ -318,14 +360,15 @@ def require_modelled(instance: Instance) -> None:
         raise InputError.expected(what, instance.engine.preemption, "engine.preemption")
 
 
+def _share(clock: Clock) -> Clock:
+    """Return the clock of a trial."""
+    return Clock(max(TRIAL_SHARE * clock.left_s, min(1.0, clock.left_s)))
+
+
 def estimated_size(problem: Problem, iterations: int) -> int:
     """Return about how many literals a model over so many iterations has."""
     tables = sum(min(job.units, 96) + min(job.decodes, 96) + 16 for job in problem.jobs)
     return iterations * tables * len(problem.cost.pieces)
-
-
-def _iterations(best: Candidate | None) -> int:
-    return 0 if best is None else len(best.schedule.iterations)
 
 
 def _result(searched: Search, name: str, answer: Answer) -> Result:

@@ -15,6 +15,10 @@ from solver.problem import Job
 from solver.variables import Expression, Variables
 
 
+WIDEST_PAIRS = 3
+"""Gaps of at most so many iterations are stated pair by pair; wider ones through the time of the latest token."""
+
+
 class Objectives:
     """Amounts of objectives, in ticks (a count for `slo_attainment`).
 
@@ -34,6 +38,8 @@ class Objectives:
         self.problem = variables.problem
         self.complete = complete
         self.longest_gap = longest_gap
+        shortest = self.problem.ticks(self.problem.shortest_us)
+        self.window = None if longest_gap is None or not shortest else longest_gap // shortest
         self.steps = range(variables.iterations)
 
     def amount(self, name: str) -> Expression:
@@ -139,6 +145,9 @@ class Objectives:
         """Yield every gap that a token of `job` may close, with the literals under which it does."""
         if not job.decodes:
             return
+        if self.window is not None and self.window <= WIDEST_PAIRS:
+            yield from self._gap_pairs(job, self.window)
+            return
         latest = self.latest_token[job.index]
         for k in self.steps:
             before = latest[k - 1] if k else self._before_start(job)
@@ -149,6 +158,33 @@ class Objectives:
             last = self.steps[-1]
             open_gap = self.v.end[last] + self.problem.ticks(self.problem.shortest_us) - latest[last]
             yield open_gap, [self.v.finished[job.index][last].negated()]
+
+    def _gap_pairs(self, job: Job, window: int) -> Iterator[tuple[Expression, list[cp_model.IntVar]]]:
+        """Yield the gaps between iterations at most `window` apart: a decode in k, none since the token in k - apart.
+
+        Wider gaps hold too many iterations to be short enough, and the cut on gap windows forbids them.
+        """
+        decode = self.v.decode[job.index]
+        for k in self.steps:
+            for before, literals in self._quiet_since(job, k, window):
+                yield self.v.end[k] - before, [decode[k], *literals]
+            if not self.complete:
+                # A prefix model stops here, but the next token of an unfinished request still takes one iteration.
+                stops = [self.v.used[k], *(self.v.used[m].negated() for m in self.steps[k + 1 : k + 2])]
+                unfinished = [self.v.finished[job.index][k].negated(), decode[k].negated(), *stops]
+                shortest = self.problem.ticks(self.problem.shortest_us)
+                for before, literals in self._quiet_since(job, k, window - 1):
+                    yield self.v.end[k] + shortest - before, [*unfinished, *literals]
+
+    def _quiet_since(self, job: Job, k: int, window: int) -> Iterator[tuple[Expression, list[cp_model.IntVar]]]:
+        """Yield ends before k since which job may have been quiet: no decode between, its prefill done by then."""
+        for apart in range(1, window + 1):
+            start = k - apart
+            quiet = [self.v.decode[job.index][m].negated() for m in range(start + 1, k)]
+            if start >= 0:
+                yield self.v.end[start], [*quiet, *([self.v.done[job.index][start]] if job.left else [])]
+            elif start == -1 and not job.left:
+                yield self._before_start(job), quiet
 
     @cached_property
     def max_tbt(self) -> Expression:

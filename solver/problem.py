@@ -1,12 +1,13 @@
 """What the model needs to know of an instance: integers only, times shifted to the earliest arrival and scaled.
 
-Times are divided by their greatest common divisor (`Problem.tick_us` µs per tick), so unit-cost instances have small
-domains; amounts are multiples of it, so limits may be rounded down.
+Times are divided by a common divisor (`Problem.tick_us` µs per tick), so unit-cost instances have small domains;
+amounts that matter are multiples of it (`Problem.scaled_for`), so limits may be rounded down.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -129,6 +130,25 @@ class Problem:
             tiles = -(-self.engine.max_num_batched_tokens // (piece.tile_tokens or 1)) if piece.tile_ps else 0
             amounts |= {us_from_ps(piece.tile_ps * n) for n in range(min(tiles, LONGEST_TABLE) + 1)}
         return gcd(*amounts) or 1
+
+    def scaled_for(self, name: str, caps: Mapping[str, int]) -> Problem:
+        """Return the problem with a tick on whose grid an optimum of the objective `name` under `caps` lies.
+
+        Proof: for fixed batches the best ends are the least solution of difference constraints (`solver.timing`), so
+        they are sums and differences of durations, arrivals and gap limits, all multiples of their common divisor.
+        Where gaps themselves are minimised, the best one is a mean over a cycle of constraints, rounded up to µs.
+        With one common arrival waiting never shortens a gap, so ends are sums of durations alone.
+        """
+        tick = self.tick_us
+        if len({job.arrival for job in self.jobs}) > 1:
+            if name == "max_tbt":
+                tick = 1
+            tick = gcd(tick, caps.get("max_tbt", 0))
+            if name == "slo_attainment" or "slo_attainment" in caps:
+                tick = gcd(tick, *(job.request.tbt_slo_us or 0 for job in self.jobs))
+        scaled = copy(self)
+        scaled.__dict__["tick_us"] = tick
+        return scaled
 
     def ticks(self, us: int) -> int:
         """Return µs as ticks, rounded down."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
+from math import gcd
 
 from ortools.sat.python import cp_model
 
 from instances.cost_model import Piece
+from instances.units import PS_PER_US
 from solver.problem import Job, Problem
 
 Expression = cp_model.LinearExpr | int
@@ -164,6 +166,8 @@ class Variables:
         tail = curve[-1] - curve[-2]
         if not job.left or not curve[-1]:
             return [0] * self.iterations
+        if not piece.prefill_context_ps and problem.tick_us == 1 and not _is_linear(curve[:-1]):
+            return [self._rounded(piece, job, k, curve[-1]) for k in range(self.iterations)]
         totals = self.curve(curve[:-1], self.total_units[job.index], f"prefill_time_{job.index}")
         if not tail:
             return totals
@@ -180,8 +184,8 @@ class Variables:
 
     def curve(self, values: list[int], arguments: list[cp_model.IntVar], name: str) -> list[Expression]:
         """Return ``values[argument]`` for a nondecreasing table: linear where it is, else encoded or looked up."""
-        slope = values[1] - values[0] if len(values) > 1 else 0
-        if all(value == slope * m for m, value in enumerate(values)):
+        if _is_linear(values):
+            slope = values[1] - values[0] if len(values) > 1 else 0
             return [slope * argument for argument in arguments]
         if len(values) <= LONGEST_ENCODING:
             return [self._encoded(values, argument, f"{name}_{k}") for k, argument in enumerate(arguments)]
@@ -197,6 +201,18 @@ class Variables:
             result.append(looked_up)
         return result
 
+    def _rounded(self, piece: Piece, job: Job, k: int, most: int) -> Expression:
+        """Return ⌊(rate·tokens + 500000) / 10⁶⌋ µs by its two inequalities: the cost of a prefill without context."""
+        time = self.model.new_int_var(0, most, f"prefill_time_{job.index}_{k}")
+        tokens = job.unit * self.total_units[job.index][k] + job.remainder * self.done[job.index][k]
+        scale = gcd(PS_PER_US, piece.prefill_ps)
+        rate, us, half = piece.prefill_ps // scale, PS_PER_US // scale, PS_PER_US // 2
+        # us·V <= rate·c + half/scale < us·V + us over integers, where V counts from c = 0 and time from job.held.
+        offset = rate * job.held - us * piece.prefill_us(job.held)
+        self.model.add(us * time <= rate * tokens + offset + half // scale)
+        self.model.add(us * time >= rate * tokens + offset + -(-half // scale) - us + 1 - (half % scale > 0))
+        return time
+
     def _encoded(self, values: list[int], argument: cp_model.IntVar, name: str) -> Expression:
         """Return the table's value as a sum of its steps over literals "argument >= m"."""
         reached = [self.model.new_bool_var(f"{name}_{m}") for m in range(1, len(values))]
@@ -204,6 +220,12 @@ class Variables:
         for lower, higher in pairwise(reached):
             self.model.add_implication(higher, lower)
         return sum((values[m + 1] - values[m]) * literal for m, literal in enumerate(reached))
+
+
+def _is_linear(values: list[int]) -> bool:
+    """Whether a table that starts with 0 is a multiple of its argument."""
+    slope = values[1] - values[0] if len(values) > 1 else 0
+    return all(value == slope * m for m, value in enumerate(values))
 
 
 def _chord(values: list[int]) -> tuple[int, tuple[int, int]]:
