@@ -32,6 +32,11 @@ class Engine(EngineState):
         """Whether no arrived request is unfinished."""
         return not self._known
 
+    @property
+    def used_blocks(self) -> int:
+        """KV blocks that residents hold, counted without a pool too."""
+        return self._blocks
+
     def wait_until(self, time_us: int) -> None:
         """Move the clock on, never back."""
         self._now_us = max(self._now_us, time_us)
@@ -57,24 +62,32 @@ class Engine(EngineState):
             if not request._resident:
                 self._admit(request)
 
-    def compute(self, work: Work, duration_us: int) -> list[RequestState]:
-        """Run one iteration of a batch that has begun; return the requests that emitted a token."""
-        self._now_us += duration_us
-        self._iteration += 1
-        blocks = self.limits.blocks
+    def compute(self, work: Work, durations_us: Sequence[int]) -> list[RequestState]:
+        """Run a batch that has begun, once per duration; return the requests that emitted in the last iteration.
+
+        Those that decode emit in every iteration; a prefill may end in the last one only.
+        """
+        count = len(durations_us)
+        self._now_us += sum(durations_us)
+        self._iteration += count
+        size = self.limits.block_size
+        grown = 0
         emitted = []
         for request, tokens in work:
             before = request._computed
-            request._computed = after = before + tokens
-            self._blocks += blocks(after) - blocks(before)
-            if after < request.prompt_tokens + request._emitted:
+            request._computed = after = before + count * tokens
+            grown += -(-after // size) + -before // size
+            if request._decoding:
+                request._emitted += count
+            elif after < request.prompt_tokens + request._emitted:
                 continue
-            if not request._decoding:
+            else:
                 request._decoding = True
                 self._partial -= 1
-            request._emitted += 1
+                request._emitted += 1
             request._last_token_us = self._now_us
             emitted.append(request)
+        self._blocks += grown
         return emitted
 
     def finish(self, request: RequestState) -> None:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from heuristics.engine import Engine
 from heuristics.state import UNLIMITED, RequestState
+from heuristics.stretch import Stretch
 from instances.instance import Instance
 from instances.schedule import Iteration, Schedule
 from instances.units import ms_from_us
@@ -68,6 +70,30 @@ class Record:
             "running": [r.id for r in self.running],
             "free_blocks_after": None if self.free_blocks > UNLIMITED // 2 else self.free_blocks,
         }
+
+
+class Log:
+    """Keeps every iteration."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def add(self, stretch: Stretch, engine: Engine, emitted: Sequence[RequestState],
+            finished: Sequence[RequestState]) -> None:  # fmt: skip
+        """Record a stretch that has just run; finishing requests are still in their seats."""
+        start, work, count = stretch.start_us, stretch.work, len(stretch.durations_us)
+        decodes = [r for r, _ in work if r not in stretch.prefills]
+        blocks = engine.limits.blocks
+        for k, duration in enumerate(stretch.durations_us):
+            last = k == count - 1
+            free = engine.free_blocks
+            if not last and free < UNLIMITED:  # take back what the later iterations grew
+                free += sum(blocks(r.computed) - blocks(r.computed - (count - 1 - k) * n) for r, n in work)
+            self.records.append(Record(
+                start, duration, work, stretch.prefills, () if k else stretch.evict, () if k else stretch.restore,
+                emitted if last else decodes, finished if last else (), engine.running, free,
+            ))  # fmt: skip
+            start += duration
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,16 @@ Example
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from heuristics.enforcement import enforce
-from heuristics.engine import Engine, Work
+from heuristics.engine import Engine
 from heuristics.policy import Batch, Oracle, Policy, PolicyError, Setup
-from heuristics.recorder import Record, Run
+from heuristics.recorder import Log, Run
 from heuristics.registry import make_policy
 from heuristics.state import RequestState
+from heuristics.stretch import Stretch, durations_until
+from heuristics.summary import Summary, Tally
 from instances.errors import InputError
 from instances.instance import Instance
 
@@ -58,16 +59,39 @@ def simulate(instance: Instance, policy: str | Policy, *, step_by_step: bool = F
         For an impossible batch (naming iteration, rule, request, value and limit), for nothing scheduled while
         nothing is awaited, and for evictions that lead nowhere.
     """
+    log = Log()
+    simulation = _Simulation(instance, _chosen(policy), log, step_by_step)
+    simulation.run()
+    return Run(simulation.instance, simulation.name, tuple(log.records))
+
+
+def summarise(instance: Instance, policy: str | Policy) -> Summary:
+    """Run a policy on an instance like `simulate`, and keep its metrics only.
+
+    Memory does not grow with the number of iterations. Parameters and errors as in `simulate`.
+
+    Returns
+    -------
+    Summary
+        With the very metrics of the schedule.
+    """
+    tally = Tally(instance)
+    simulation = _Simulation(instance, _chosen(policy), tally, step_by_step=False)
+    simulation.run()
+    return Summary(simulation.instance, simulation.name, tally)
+
+
+def _chosen(policy: str | Policy) -> Policy:
     chosen = make_policy(policy) if isinstance(policy, str) else policy
     if not isinstance(chosen, Policy):
         raise InputError.expected("a policy's name or a heuristics.policy.Policy", policy, "policy")
-    return _Simulation(instance, chosen, step_by_step).run()
+    return chosen
 
 
 class _Simulation:
     """One run: passes, iterations and the clock."""
 
-    def __init__(self, instance: Instance, policy: Policy, step_by_step: bool) -> None:
+    def __init__(self, instance: Instance, policy: Policy, recorder: Log | Tally, step_by_step: bool) -> None:
         self.instance = replace(instance, engine=policy.engine(instance.engine))
         self.instance_limits = instance.engine
         self.policy = policy
@@ -75,13 +99,13 @@ class _Simulation:
         self.step_by_step = step_by_step
         self.engine = Engine(self.instance.engine, instance.cost)
         self.unfinished = len(instance.requests)
-        self.records: list[Record] = []
+        self.recorder = recorder
         states = [RequestState(request, index) for index, request in enumerate(instance.requests)]
         self.arrivals = sorted(states, key=lambda r: (r.arrival_us, not r.resident, r.index), reverse=True)
         self.idle_passes = 0
         self.vain_evictions = 0
 
-    def run(self) -> Run:
+    def run(self) -> None:
         oracle = None
         if self.policy.clairvoyant:
             oracle = Oracle(self.instance.requests, knows_future=self.policy.knows_future)
@@ -99,7 +123,6 @@ class _Simulation:
                 self.execute(batch)
             else:
                 self.idle(batch)
-        return Run(self.instance, self.name, tuple(self.records))
 
     def error(self, rule: str, problem: str, value: int | None = None, limit: int | None = None) -> PolicyError:
         return PolicyError(self.name, self.engine.iteration, rule, problem, None, value, limit)
@@ -130,38 +153,27 @@ class _Simulation:
         """Run a batch once, or as often in a row as it promises to stay the same."""
         engine, start = self.engine, self.engine.now_us
         self.idle_passes = 0
-        moved = engine.swapped(batch.evict), engine.swapped(batch.restore)
+        moved_out, moved_in = engine.swapped(batch.evict), engine.swapped(batch.restore)
         engine.begin(batch.tokens, batch.evict, batch.restore)
         self.watch(batch)
+        chunks, contexts = engine.chunks(batch.tokens), engine.contexts(batch.tokens)
         most = 1 if self.step_by_step else self.repeats(batch)
-        finished = self.iterate(batch.tokens, batch.evict, batch.restore, moved)
-        count = 1
-        while count < most and not self.due(batch.until_us):
-            finished = self.iterate(batch.tokens)
-            count += 1
-        self.policy.ran(batch, count, start, engine.now_us)
-        for request in finished:
-            engine.finish(request)
-            self.unfinished -= 1
-            self.policy.finished(request)
-
-    def iterate(
-        self, work: Work, evict: Sequence[RequestState] = (), restore: Sequence[RequestState] = (),
-        moved: tuple[Sequence[int], Sequence[int]] = ((), ()),
-    ) -> list[RequestState]:  # fmt: skip
-        """Run one iteration and record it; return the requests that finished, still in their seats."""
-        engine, start = self.engine, self.engine.now_us
-        prefills = frozenset(r for r, _ in work if not r.decoding)
-        duration = engine.cost.duration_us(engine.chunks(work), engine.contexts(work), *moved)
-        emitted = engine.compute(work, duration)
+        first = engine.cost.duration_us(chunks, contexts, moved_out, moved_in)
+        durations = durations_until(engine.cost, chunks, contexts, first, most, self.span(batch.until_us))
+        prefills = frozenset(r for r, _ in batch.tokens if not r.decoding) if chunks else frozenset()
+        emitted = engine.compute(batch.tokens, durations)
         if emitted:
             self.vain_evictions = 0
         done = {r for r in emitted if not self.outputs_to_come(r)}
         finished = [r for r in engine.running if r in done] if done else []
-        record = Record(start, duration, work, prefills, evict, restore, emitted, finished, engine.running,
-                        engine.free_blocks)  # fmt: skip
-        self.records.append(record)
-        return finished
+        stretch = Stretch(start, durations, batch.tokens, prefills, chunks, contexts, batch.evict, batch.restore,
+                          moved_out)  # fmt: skip
+        self.recorder.add(stretch, engine, emitted, finished)
+        self.policy.ran(batch, len(durations), start, engine.now_us)
+        for request in finished:
+            engine.finish(request)
+            self.unfinished -= 1
+            self.policy.finished(request)
 
     def outputs_to_come(self, request: RequestState) -> int:
         """Return the output tokens that a request will still produce: what no online policy may see."""
@@ -184,12 +196,11 @@ class _Simulation:
             most = min(most, spare * self.instance.engine.block_size // growth)
         return max(1, most)
 
-    def due(self, until_us: int | None) -> bool:
-        """Whether the policy has to be asked before the next iteration."""
-        now = self.engine.now_us
-        return (until_us is not None and until_us <= now) or bool(
-            self.arrivals and self.arrivals[-1].arrival_us <= now
-        )
+    def span(self, until_us: int | None) -> int | None:
+        """Return the time until the policy has to be asked again at the latest, None for any."""
+        awaited = [] if until_us is None else [until_us]
+        awaited += [self.arrivals[-1].arrival_us] if self.arrivals else []
+        return min(awaited) - self.engine.now_us if awaited else None
 
     def watch(self, batch: Batch) -> None:
         """Stop a policy that evicts again and again while no request emits a token."""

@@ -1,0 +1,171 @@
+"""Summary: all metrics of model.md §5 of a simulation that keeps no schedule.
+
+Exact, percentiles included: pooled TBT gaps are counted per length in µs. Memory grows with the number of requests
+and of different gap lengths, not with the number of iterations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from heuristics.engine import Engine
+from heuristics.state import RequestState
+from heuristics.stretch import Stretch
+from instances.instance import Instance
+from instances.metrics import STATISTICS, UNITS, Value, json_key
+from instances.objectives import US_PER_SECOND, outputs_counted
+from instances.request import Request
+from instances.units import ms_from_us
+
+
+class Tally:
+    """What the metrics are made of, counted while a simulation runs. Times in µs, per request by its index."""
+
+    def __init__(self, instance: Instance) -> None:
+        requests = instance.requests
+        self.first: list[int | None] = [None] * len(requests)
+        self.last: list[int | None] = [
+            r.progress.last_token_us if r.progress is not None and r.starts_in_decode else None for r in requests
+        ]
+        self.emitted = [0] * len(requests)
+        self.longest = [0] * len(requests)
+        self.gaps: Counter[int] = Counter()
+        self.busy = self.iterations = self.tokens = self.active = 0
+        self.preemptions = self.prefilled = self.moved = self.peak = 0
+
+    def add(self, stretch: Stretch, engine: Engine, emitted: Sequence[RequestState],
+            finished: Sequence[RequestState]) -> None:  # fmt: skip
+        """Count a stretch that has just run; finishing requests still hold their blocks."""
+        durations, count = stretch.durations_us, len(stretch.durations_us)
+        spent, start = sum(durations), stretch.start_us
+        first_end, end = start + durations[0], start + spent
+        later = max(durations[1:]) if count > 1 else 0
+        prefilled = sum(after - before for before, after in stretch.chunks)
+        for request in emitted:
+            ends_prefill = request in stretch.prefills
+            index, began = request.index, end if ends_prefill else first_end
+            last = self.last[index]
+            if last is not None:
+                gap = began - last
+                self.gaps[gap] += 1
+                if gap > self.longest[index]:
+                    self.longest[index] = gap
+            if self.first[index] is None:
+                self.first[index] = began
+            if not ends_prefill and later > self.longest[index]:
+                self.longest[index] = later
+            self.last[index] = end
+            self.emitted[index] += 1 if ends_prefill else count
+        for duration in durations[1:]:
+            self.gaps[duration] += len(stretch.contexts)
+        self.busy += spent
+        self.iterations += count
+        self.tokens += count * (prefilled + len(stretch.contexts))
+        self.active += count * len(stretch.work)
+        self.prefilled += count * prefilled
+        self.preemptions += len(stretch.evict)
+        self.moved += sum(stretch.moved_out)
+        self.peak = max(self.peak, engine.used_blocks)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A finished simulation without its schedule.
+
+    Parameters
+    ----------
+    instance, policy
+        As in `heuristics.recorder.Run`.
+    tally
+        What was counted.
+    """
+
+    instance: Instance
+    policy: str
+    tally: Tally
+
+    @cached_property
+    def metrics(self) -> dict[str, Value]:
+        """Every metric with its unit in the key, as `instances.metrics.report` gives them for the schedule."""
+        values = _times(self.instance, self.tally) | _usage(self.instance, self.tally)
+        return {json_key(name): values[name] for name in UNITS}
+
+
+def _times(instance: Instance, tally: Tally) -> dict[str, Value]:
+    """Return the metrics that are made of token times."""
+    requests = instance.requests
+    last = [time or 0 for time in tally.last]  # every request has finished
+    e2e = [end - r.arrival_us for r, end in zip(requests, last, strict=True)]
+    fresh = [(r, first, last[k]) for k, (r, first) in enumerate(zip(requests, tally.first, strict=True))
+             if first is not None and not r.starts_in_decode]  # fmt: skip
+    ttft = [first - r.arrival_us for r, first, _ in fresh]
+    tpot = [(end - first) / (r.output_tokens - 1) for r, first, end in fresh if r.output_tokens > 1]
+    normalised = [us / r.output_tokens for r, us in zip(requests, e2e, strict=True)]
+    makespan = max(last) - instance.origin_us
+    seconds = makespan / US_PER_SECOND
+    met = sum(_met(r, tally, k) for k, r in enumerate(requests))
+    outputs, prompts = outputs_counted(instance), sum(r.prompt_tokens for r in requests)
+    values: dict[str, Value] = {"makespan": ms_from_us(makespan), "slo_attainment": met / len(requests)}
+    rates = {"throughput": outputs, "total_throughput": outputs + prompts, "request_throughput": len(requests),
+             "goodput": met}  # fmt: skip
+    values |= {name: total / seconds if seconds else None for name, total in rates.items()}
+    values |= _statistics("ttft", Counter(ttft)) | _statistics("tbt", tally.gaps)
+    values |= _statistics("tpot", Counter(tpot)) | _statistics("e2e", Counter(e2e))
+    weighted = sum(r.weight * us for r, us in zip(requests, e2e, strict=True))
+    values["weighted_e2e"] = weighted / sum(r.weight for r in requests) / 1000
+    values["mean_normalised_latency"] = sum(normalised) / len(normalised) / 1000
+    squares = sum(value * value for value in normalised)
+    values["fairness"] = sum(normalised) ** 2 / (len(normalised) * squares) if squares else None
+    return values
+
+
+def _met(request: Request, tally: Tally, index: int) -> bool:
+    """Return whether a request kept all of its SLOs."""
+    first, last = tally.first[index], tally.last[index]
+    e2e = (last or 0) - request.arrival_us
+    late = request.ttft_slo_us is not None and not request.starts_in_decode and first is not None and (
+        first - request.arrival_us > request.ttft_slo_us)  # fmt: skip
+    stalled = request.tbt_slo_us is not None and tally.longest[index] > request.tbt_slo_us
+    return not late and not stalled and (request.e2e_slo_us is None or e2e <= request.e2e_slo_us)
+
+
+def _usage(instance: Instance, tally: Tally) -> dict[str, Value]:
+    """Return how well budget, seats and time were used, and what preemption cost."""
+    engine, count = instance.engine, tally.iterations
+    makespan = max(time or 0 for time in tally.last) - instance.origin_us
+    needed = sum(r.prefill_left for r in instance.requests)
+    return {
+        "budget_utilisation": tally.tokens / (engine.max_num_batched_tokens * count),
+        "slot_utilisation": tally.active / (engine.max_num_seqs * count) if engine.max_num_seqs else None,
+        "busy_share": tally.busy / makespan if makespan else None,
+        "iterations": count,
+        "preemptions": tally.preemptions,
+        "recomputed_tokens": max(0, tally.prefilled - needed),
+        "swapped_tokens": tally.moved,
+        "output_tokens": sum(tally.emitted),
+        "peak_kv_blocks": tally.peak,
+    }
+
+
+def _statistics(name: str, counts: Mapping[Any, int]) -> dict[str, Value]:
+    """Return mean, max and percentiles (linear interpolation) in ms of values given with their counts."""
+    if not counts:
+        return {f"{statistic}_{name}": None for statistic in STATISTICS}
+    values = sorted(counts)
+    below = np.cumsum([counts[value] for value in values])
+    size = int(below[-1])
+
+    def percentile(share: int) -> float:
+        place, rest = divmod((size - 1) * share, 100)
+        low, high = (values[int(np.searchsorted(below, min(k, size - 1), side="right"))] for k in (place, place + 1))
+        return float(low + (high - low) * rest / 100) / 1000
+
+    mean = sum(value * count for value, count in counts.items()) / size / 1000
+    found = (mean, values[-1] / 1000, percentile(50), percentile(90), percentile(99))
+    return dict(zip((f"{statistic}_{name}" for statistic in STATISTICS), found, strict=True))

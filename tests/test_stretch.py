@@ -1,0 +1,99 @@
+"""Alike iterations in one step: the durations, the schedule and the metrics of one step at a time."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from heuristics.policy import PolicyError
+from heuristics.simulator import simulate, summarise
+from heuristics.stretch import SAFE_PS, durations_until, durations_us
+from instances.cost_model import CostModel, Piece
+from instances.generate import random_instance
+from instances.instance import Instance
+from instances.metrics import report
+from tests.judges.build import build
+
+POLICIES = ("greedy-chunked", "static", "vllm-v1", "sarathi", "sglang", "preemptive-srpt:reserve_peak=false")
+
+
+def drawn_cost(rng: random.Random) -> CostModel:
+    """Return a cost with odd coefficients, so that rounding shows: contexts, tiles, captures, a maximum of pieces."""
+
+    def amount(most: int) -> int:
+        return rng.choice([0, rng.randrange(most)])
+
+    pieces = tuple(
+        Piece(amount(10**9), amount(10**7), amount(10**6), amount(10**8), amount(10**7), rng.choice([None, 3, 8]))
+        for _ in range(rng.randint(1, 3))
+    )
+    pieces = tuple(Piece(p.base_ps, p.prefill_ps, p.prefill_context_ps, p.decode_ps, p.decode_context_ps,
+                         p.tile_tokens, amount(10**8) if p.tile_tokens else 0) for p in pieces)  # fmt: skip
+    captures = rng.choice([None, (1, 2, 4), (4, 8, 16)])
+    return CostModel(pieces, captures, eager_ps=amount(10**8) if captures else 0)
+
+
+def prolonged(instance: Instance) -> Instance:
+    """Return the instance with outputs, and the KV pool, eight times as long: stretches beyond a few iterations."""
+    requests = tuple(
+        replace(r, output_tokens=8 * r.output_tokens, max_output_tokens=8 * r.declared_output_tokens)
+        for r in instance.requests
+    )
+    blocks = instance.engine.num_kv_blocks
+    return replace(instance, requests=requests, engine=replace(instance.engine, num_kv_blocks=blocks and 8 * blocks))
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_durations_of_a_stretch_are_those_of_its_iterations(seed):
+    rng = random.Random(seed)
+    cost = drawn_cost(rng)
+    starts = [(rng.randrange(50), rng.randint(1, 9)) for _ in range(rng.randint(0, 2))]
+    contexts = [rng.randrange(1, 3000) for _ in range(rng.randint(0 if starts else 1, 12))]
+    expected = [
+        cost.duration_us([(u + k * n, u + (k + 1) * n) for u, n in starts], [c + k for c in contexts])
+        for k in range(300)
+    ]
+    chunks = [(u, u + n) for u, n in starts]
+    assert durations_us(cost, chunks, contexts, 0, 300) == expected
+    # It stops with the first iteration that ends at the event or after it, whatever the size of the blocks.
+    event = rng.randrange(1, 2 + sum(expected))
+    count = next((k for k in range(1, 300) if sum(expected[:k]) >= event), 300)
+    assert list(durations_until(cost, chunks, contexts, expected[0], 300, event)) == expected[:count]
+    assert list(durations_until(cost, chunks, contexts, expected[0], 300, None)) == expected
+
+
+def test_amounts_beyond_64_bits_are_exact():
+    cost = CostModel((Piece(decode_context_ps=SAFE_PS // 2**12),))
+    assert durations_us(cost, [], [5000, 7], 1, 2) == [cost.duration_us([], [5001, 8]), cost.duration_us([], [5002, 9])]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("seed", range(40))
+def test_one_step_or_many_give_the_same_records_and_the_same_metrics(policy, seed):
+    rng = random.Random(seed)
+    instance = prolonged(random_instance(seed, requests=(1, 6), preemption=("none", "recompute", "swap")))
+    instance = replace(instance, cost=drawn_cost(rng))
+    try:
+        slow = simulate(instance, policy, step_by_step=True)
+    except PolicyError as error:
+        with pytest.raises(PolicyError, match=error.rule):
+            simulate(instance, policy)
+        return
+    fast = simulate(instance, policy)
+    assert fast.decisions == slow.decisions
+    assert fast.schedule == slow.schedule
+    expected = report(fast.instance, fast.schedule)
+    found = summarise(instance, policy).metrics
+    assert found.keys() == expected.keys()
+    for key, value in expected.items():
+        assert found[key] == (None if value is None else pytest.approx(value, rel=1e-12, abs=1e-12)), key
+
+
+def test_a_summary_counts_gaps_and_keeps_no_iteration():
+    # 1 ms per iteration: a prefill and 999 decodes; 999 gaps of one length are one entry.
+    found = summarise(build([(0, 1, 1000)], 4), "greedy-chunked")
+    assert found.tally.gaps == {1000: 999}
+    assert found.metrics["iterations"] == 1000
+    assert found.metrics["p99_tbt_ms"] == 1.0
