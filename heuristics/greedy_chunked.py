@@ -26,7 +26,7 @@ class GreedyChunked(AdmittingPolicy):
     summary: ClassVar[str] = "decode first, then chunks under the token budget (Sarathi-Serve's rule, OSDI'24)"
 
     chunk: int = knob(0, "largest chunk of one request in one iteration, in tokens; 0: no cap", minimum=0)
-    stall_ms: float = knob(0.0, "longest iteration that a decode may share with prefills, in ms; 0: no limit", minimum=0)
+    stall_ms: float = knob(0.0, "longest iteration that decodes share with prefills, in ms; 0: no limit", minimum=0)
     decode_first: bool = knob(True, "false: prefills take the budget first, decodes what is left")
 
     def start(self, setup: Setup) -> None:

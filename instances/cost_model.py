@@ -58,6 +58,11 @@ class Piece:
         """The base in µs."""
         return us_from_ps(self.base_ps)
 
+    @property
+    def prefill_is_proportional(self) -> bool:
+        """Whether a prefill costs a fixed rate per token, whatever its context."""
+        return not self.prefill_context_ps
+
     def prefill_us(self, computed: int) -> int:
         """Return F(c): µs to prefill the first `computed` tokens, whatever the split (it telescopes)."""
         return us_from_ps(self.prefill_ps * computed + self.prefill_context_ps * (computed * (computed + 1) // 2))

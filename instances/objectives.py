@@ -17,7 +17,7 @@ from itertools import pairwise
 from instances.errors import InputError
 from instances.instance import Instance
 from instances.request import Request
-from instances.units import US_PER_MS
+from instances.units import MAX_TIME_US, US_PER_MS
 
 TokenTimes = Mapping[str, Sequence[int]]
 """Per request id, the times in µs at which it emits tokens from time 0 on (`instances.replay.Replay`)."""
@@ -201,6 +201,8 @@ def limit_amounts(instance: Instance, limits: Mapping[str, float] | None) -> dic
             raise InputError.expected("a share within 0..1", value, f"limit {name}")
         if value < 0 or (value == 0 and name == "throughput"):
             raise InputError.expected("a number > 0", value, f"limit {name}")
+        if not known.maximise and value > MAX_TIME_US // US_PER_MS:
+            raise InputError.expected(f"at most {MAX_TIME_US // US_PER_MS} ms", value, f"limit {name}")
         target = "makespan" if name == "throughput" else name
         amount = known.limit_amount(instance, value)
         amounts[target] = min(amount, amounts.get(target, amount))

@@ -125,6 +125,21 @@ class Bounds:
             passed = -(job.last_token or 0)
             shortest = max(p.base_us + p.decode_us(context) + p.tile_us(1) for p in self.pieces)
             best = max(best, shortest + passed)
+        return max(best, self._running_us())
+
+    def _running_us(self) -> int:
+        """Return a bound from the requests that decode at time 0.
+
+        Proof: let S be some of them. When the last of S has its next token, all of S have decoded once, in iterations
+        that cost at least one base and those decodes; its gap counts from its last token, no later than any in S.
+        """
+        running = sorted((j.last_token, j.index) for j in self.problem.jobs if j.last_token is not None)
+        best = 0
+        for piece in self.pieces:
+            decodes = 0
+            for last, index in running:
+                decodes += piece.decode_us(self.problem.jobs[index].held + 1)
+                best = max(best, piece.base_us + decodes - last)
         return best
 
     @cached_property

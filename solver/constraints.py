@@ -178,8 +178,8 @@ class Constraints:
                 continue
             inner = [0, *(s // job.unit for s in sizes if s % job.unit == 0)]
             inner_units = cp_model.Domain.from_values(inner)
-            going_on = self.v.ends[job.index][k].negated()
-            self.model.add_linear_expression_in_domain(self.v.units[job.index][k], inner_units).only_enforce_if(going_on)
+            units, ends = self.v.units[job.index][k], self.v.ends[job.index][k]
+            self.model.add_linear_expression_in_domain(units, inner_units).only_enforce_if(ends.negated())
 
     def add_seats(self) -> None:
         """Add: Σ (started - finished before) <= S."""

@@ -112,7 +112,8 @@ class Cuts:
                     decode = self.v.decode[job.index][k]
                     self.model.add(chunks <= budget - (budget - most) * decode)
                     if self.unit > 1:
-                        self.model.add(units <= budget // self.unit - (budget // self.unit - most // self.unit) * decode)
+                        whole, beside = budget // self.unit, most // self.unit
+                        self.model.add(units <= whole - (whole - beside) * decode)
 
     def _tokens_beside_decode(self, gap: int) -> int | None:
         found = []
@@ -135,7 +136,7 @@ class Cuts:
         Also Σ_k (1 - done before k) iterations have run by T_i, each with its base: T_i >= base·that + Σ_j W_j o[j,i].
         """
         jobs = [job for job in self.problem.jobs if job.left]
-        order = {(job.index, job.index): 1 for job in jobs}
+        order: dict[tuple[int, int], Expression] = {(job.index, job.index): 1 for job in jobs}
         for a, b in combinations(jobs, 2):
             flag = self.model.new_bool_var(f"before_{a.index}_{b.index}")
             order[a.index, b.index] = flag

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from heuristics.policy import PolicyError
+from heuristics.registry import policy_names
 from heuristics.simulator import simulate
 from instances.check import violations
 from instances.instance import Instance
@@ -14,6 +15,9 @@ from instances.schedule import Schedule
 from instances.units import ms_from_us
 from solver.problem import Problem
 from solver.timing import Batch, durations, earliest
+
+BASIC = ("greedy-chunked", "greedy-chunked:order=srpt", "prefill-first", "orca", "static")
+"""Policies that are run whatever the time limit."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +65,13 @@ class Incumbents:
 
     def add_heuristics(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Run the heuristics; a policy that fails on the instance is left out."""
-        for name in heuristic_names(self.problem):
-            if stop() and self.found:
-                return
+        for name in BASIC:
             self._simulate(name)
         self.add(serial(self.problem))
+        for name in heuristic_names(self.problem):
+            if stop():
+                return
+            self._simulate(name)
 
     def add_stall_limited(self, stall_us: int) -> None:
         """Run greedy chunking that keeps iterations with decodes within a limit on gaps, once per limit."""
@@ -102,14 +108,14 @@ class Incumbents:
 
 
 def heuristic_names(problem: Problem) -> list[str]:
-    """Return the policies to try: each kind once, and greedy chunking with a ladder of chunk caps."""
-    names = ["greedy-chunked", "greedy-chunked:order=srpt", "prefill-first", "orca", "static"]
+    """Return the policies to try beside the basic ones: greedy chunking with a ladder of chunk caps, and all others."""
+    names = [name for name in policy_names() if name not in BASIC]
     if not problem.engine.enable_chunked_prefill:
         return names
     unit = max((job.unit for job in problem.jobs if job.left), default=1)
     top = min(problem.engine.largest_chunk, max(job.left for job in problem.jobs) or 1)
     caps = sorted({-(-top * part // (8 * unit)) * unit for part in range(1, 8)} | {unit})
-    return names + [f"greedy-chunked:chunk={cap},order={order}" for cap in caps for order in ("fcfs", "srpt")]
+    return [f"greedy-chunked:chunk={cap},order={order}" for cap in caps for order in ("fcfs", "srpt")] + names
 
 
 def serial(problem: Problem) -> Schedule:

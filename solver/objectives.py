@@ -14,7 +14,6 @@ from ortools.sat.python import cp_model
 from solver.problem import Job
 from solver.variables import Expression, Variables
 
-
 WIDEST_PAIRS = 3
 """Gaps of at most so many iterations are stated pair by pair; wider ones through the time of the latest token."""
 
@@ -127,7 +126,7 @@ class Objectives:
             for k in self.steps:
                 latest = self.model.new_int_var(min(before, 0), self.v.horizon, f"latest_token_{job.index}_{k}")
                 self.model.add(latest <= self.v.end[k])
-                paused = [self.v.decode[job.index][k].negated()]
+                paused: list[cp_model.LiteralT] = [self.v.decode[job.index][k].negated()]
                 flag = self.v.done_before(job, k)
                 if isinstance(flag, cp_model.IntVar):
                     paused.append(flag)
@@ -141,7 +140,7 @@ class Objectives:
         """Return the latest token's time before the first iteration, in ticks."""
         return -self.problem.ticks(-(job.last_token or 0))
 
-    def gap_rows(self, job: Job) -> Iterator[tuple[Expression, list[cp_model.IntVar]]]:
+    def gap_rows(self, job: Job) -> Iterator[tuple[Expression, list[cp_model.LiteralT]]]:
         """Yield every gap that a token of `job` may close, with the literals under which it does."""
         if not job.decodes:
             return
@@ -159,7 +158,7 @@ class Objectives:
             open_gap = self.v.end[last] + self.problem.ticks(self.problem.shortest_us) - latest[last]
             yield open_gap, [self.v.finished[job.index][last].negated()]
 
-    def _gap_pairs(self, job: Job, window: int) -> Iterator[tuple[Expression, list[cp_model.IntVar]]]:
+    def _gap_pairs(self, job: Job, window: int) -> Iterator[tuple[Expression, list[cp_model.LiteralT]]]:
         """Yield the gaps between iterations at most `window` apart: a decode in k, none since the token in k - apart.
 
         Wider gaps hold too many iterations to be short enough, and the cut on gap windows forbids them.
@@ -170,17 +169,17 @@ class Objectives:
                 yield self.v.end[k] - before, [decode[k], *literals]
             if not self.complete:
                 # A prefix model stops here, but the next token of an unfinished request still takes one iteration.
-                stops = [self.v.used[k], *(self.v.used[m].negated() for m in self.steps[k + 1 : k + 2])]
-                unfinished = [self.v.finished[job.index][k].negated(), decode[k].negated(), *stops]
+                unfinished = [self.v.used[k], self.v.finished[job.index][k].negated(), decode[k].negated()]
+                unfinished += [self.v.used[m].negated() for m in self.steps[k + 1 : k + 2]]
                 shortest = self.problem.ticks(self.problem.shortest_us)
                 for before, literals in self._quiet_since(job, k, window - 1):
                     yield self.v.end[k] + shortest - before, [*unfinished, *literals]
 
-    def _quiet_since(self, job: Job, k: int, window: int) -> Iterator[tuple[Expression, list[cp_model.IntVar]]]:
+    def _quiet_since(self, job: Job, k: int, window: int) -> Iterator[tuple[Expression, list[cp_model.LiteralT]]]:
         """Yield ends before k since which job may have been quiet: no decode between, its prefill done by then."""
         for apart in range(1, window + 1):
             start = k - apart
-            quiet = [self.v.decode[job.index][m].negated() for m in range(start + 1, k)]
+            quiet: list[cp_model.LiteralT] = [self.v.decode[job.index][m].negated() for m in range(start + 1, k)]
             if start >= 0:
                 yield self.v.end[start], [*quiet, *([self.v.done[job.index][start]] if job.left else [])]
             elif start == -1 and not job.left:

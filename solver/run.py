@@ -12,7 +12,9 @@ from ortools.sat.python import cp_model
 
 GRACE_S = 2.0
 """Seconds that a search may overrun its limit before it is stopped from outside."""
-PORTFOLIO = ("max_lp", "pseudo_costs", "reduced_costs", "no_lp", "default_lp", "quick_restart", "core", "lb_tree_search")
+PORTFOLIO = (
+    "max_lp", "pseudo_costs", "reduced_costs", "no_lp", "default_lp", "quick_restart", "core", "lb_tree_search",
+)  # fmt: skip
 """Subsolvers, the best prover first: measured on the ladder, the ones that lean on the LP prove alone in seconds what
 the default portfolio of eight workers does not in a minute of two cores."""
 Progress = Callable[[str], None]
@@ -73,26 +75,18 @@ class Settings:
 
 
 class _Watcher(cp_model.CpSolverSolutionCallback):
-    """Tells of each solution found."""
+    """Tells value and bound of each solution found."""
 
-    def __init__(self, tell: Progress) -> None:
+    def __init__(self, tell: Callable[[int, int], None]) -> None:
         super().__init__()
         self._tell = tell
 
     def on_solution_callback(self) -> None:
-        self._tell(f"value {self.objective_value:.0f}, bound {self.best_objective_bound:.0f}")
+        self._tell(round(self.objective_value), round(self.best_objective_bound))
 
 
-def search(
-    model: cp_model.CpModel, settings: Settings, limit_s: float, tell: Progress | None = None
-) -> tuple[cp_model.CpSolver, int]:
-    """Solve `model` and return the solver with its status.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After the search has been stopped.
-    """
+def _solver(settings: Settings, limit_s: float) -> cp_model.CpSolver:
+    """Return a solver with its parameters set."""
     solver = cp_model.CpSolver()
     parameters = solver.parameters
     parameters.num_workers = settings.threads
@@ -107,6 +101,22 @@ def search(
         parameters.max_deterministic_time = limit_s
     else:
         parameters.max_time_in_seconds = limit_s
+    return solver
+
+
+def search(
+    model: cp_model.CpModel, settings: Settings, limit_s: float, tell: Callable[[int, int], None] | None = None
+) -> tuple[cp_model.CpSolver, int]:
+    """Solve `model` and return the solver with its status.
+
+    `tell` is given value and bound of each solution that is found.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After the search has been stopped.
+    """
+    solver = _solver(settings, limit_s)
     watcher = _Watcher(tell) if tell else None
     found: list[int | BaseException] = []
     done = threading.Event()  # not Thread.join: interrupted, it takes the thread for finished (bpo-45274)

@@ -74,7 +74,8 @@ def _gap_pairs(
     """Return (iteration, iteration of the next token, limit) in order, and (iteration, latest end) at the start."""
     previous: dict[str, int] = {}
     pairs, latest = [], []
-    before = {r.id: r.progress.last_token_us for r in instance.requests if r.progress is not None and r.starts_in_decode}
+    running = (r for r in instance.requests if r.starts_in_decode)
+    before = {r.id: r.progress.last_token_us for r in running if r.progress is not None}
     for step in run.steps:
         for name in step.emitted:
             if name not in limits:

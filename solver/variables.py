@@ -48,7 +48,8 @@ class Variables:
         self.done = [self._flags("done", job, constant=not job.left) for job in problem.jobs]
         self.decode = [self._flags("decode", job, constant=False) for job in problem.jobs]
         self.finished = [
-            self._flags("finished", job, constant=False) if job.decodes else self.done[job.index] for job in problem.jobs
+            self._flags("finished", job, constant=False) if job.decodes else self.done[job.index]
+            for job in problem.jobs
         ]
 
     def _units(self, job: Job, k: int) -> cp_model.IntVar:
@@ -166,7 +167,7 @@ class Variables:
         tail = curve[-1] - curve[-2]
         if not job.left or not curve[-1]:
             return [0] * self.iterations
-        if not piece.prefill_context_ps and problem.tick_us == 1 and not _is_linear(curve[:-1]):
+        if piece.prefill_is_proportional and problem.tick_us == 1 and not _is_linear(curve[:-1]):
             return [self._rounded(piece, job, k, curve[-1]) for k in range(self.iterations)]
         totals = self.curve(curve[:-1], self.total_units[job.index], f"prefill_time_{job.index}")
         if not tail:

@@ -12,7 +12,7 @@ from instances.instance import Instance
 from instances.metrics import amounts
 from instances.objectives import OBJECTIVES as KNOWN
 from solver.frontier import frontier
-from solver.model import require_modelled
+from solver.search import require_modelled
 from solver.result import OPTIMAL, Frontier
 from tests.judges.build import base_and_tokens, build
 from tests.judges.exhaustive import OBJECTIVES, exact_frontier

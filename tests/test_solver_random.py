@@ -15,7 +15,8 @@ from instances.errors import InputError
 from instances.metrics import amounts
 from instances.request import Progress, Request
 from solver import model
-from solver.model import require_modelled, solve
+from solver.model import solve
+from solver.search import require_modelled
 from solver.result import INFEASIBLE, OPTIMAL, Result
 from tests.judges.build import base_and_tokens, build
 from tests.judges.exhaustive import OBJECTIVES, exact_optimum

@@ -14,6 +14,7 @@ from chunkfront import options, output
 
 if TYPE_CHECKING:
     from chunkfront.compare import ComparedPolicy, Rules
+    from chunkfront.running import PolicyRun
     from instances.instance import Instance
     from solver.result import Frontier
 
@@ -72,7 +73,9 @@ def frontier(
     rules = Rules(limits, no_pause, max_preemptions)
     runs, stopped = run_policies(problem, specs, deadline=started + time_limit)
     found = (
-        _cut_short(pair) if stopped else _solve(problem, pair, rules, resolution, started + time_limit, workers, seed)
+        _cut_short(pair)
+        if stopped
+        else _solve(problem, pair, rules, resolution, started + time_limit, workers, seed, runs)
     )
     compared = compare_with_frontier(problem, runs, found, rules)
     area = hypervolumes(found, compared)
@@ -94,6 +97,7 @@ def _solve(
     deadline: float,
     workers: int | None,
     seed: int,
+    runs: Sequence[PolicyRun],
 ) -> Frontier:
     """Return the frontier that can be proved until `deadline`; of an interrupted one what there is."""
     from solver.frontier import frontier as solve_frontier
@@ -110,6 +114,7 @@ def _solve(
                 workers=workers,
                 seed=seed,
                 max_preemptions=rules.max_preemptions,
+                known=[run.schedule for run in runs if run.schedule is not None],
                 on_progress=show,
             )
     except KeyboardInterrupt:

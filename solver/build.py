@@ -1,0 +1,91 @@
+"""Model: one CP-SAT model, an objective under caps over a number of iterations. Reads as a table of contents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ortools.sat.python import cp_model
+
+from solver import cuts
+from solver.constraints import Constraints
+from solver.horizon import Horizon
+from solver.objectives import Objectives
+from solver.problem import Problem
+from solver.variables import Variables
+
+LARGEST_MODEL = 3_000_000
+"""Largest estimated number of literals of a model; a larger one is not built."""
+
+
+class Model:
+    """One CP-SAT model: an objective under caps, over a number of iterations.
+
+    Parameters
+    ----------
+    problem, size
+        What, and how many iterations.
+    name
+        Objective.
+    caps
+        Largest amounts allowed in µs, the objective's own included.
+    no_pause
+        As for `solve`.
+    """
+
+    def __init__(
+        self, problem: Problem, size: Horizon, name: str, caps: Mapping[str, int], *, no_pause: bool = False
+    ) -> None:
+        self.problem = problem = problem.scaled_for(name, caps)
+        self.size = size
+        self.name = name
+        self.caps = caps
+        self.variables = Variables(problem, size.iterations, max(0, problem.ticks(size.end_us)))
+        self.model = self.variables.model
+        gap = problem.ticks(caps["max_tbt"]) if "max_tbt" in caps else None
+        self.objectives = Objectives(self.variables, complete=size.complete, longest_gap=gap)
+        self.constraints = Constraints(self.variables, complete=size.complete, no_pause=no_pause)
+        self.constraints.add_all()
+        cuts.add_all(self.constraints, self.objectives, name, caps)
+        self.amount = self.objectives.amount(name)
+        for other, cap in caps.items():
+            self.model.add(self.objectives.amount(other) <= problem.amount_ticks(other, cap))
+        self.model.minimize(self.amount)
+        self._search_forward()
+
+    def _search_forward(self) -> None:
+        """Tell the workers that follow a strategy to decide iteration by iteration, decodes and large chunks first."""
+        for k in range(self.size.iterations):
+            rows = [self.variables.decode, self.variables.units]
+            wanted = [row[job.index][k] for row in rows for job in self.problem.jobs]
+            self.model.add_decision_strategy(wanted, cp_model.CHOOSE_FIRST, cp_model.SELECT_MAX_VALUE)
+
+    def bound_from_below(self, bound: int | None) -> None:
+        """Add a bound on the objective that is proved already, in µs (rounded up to ticks)."""
+        if bound is not None:
+            tick = self.problem.amount_us(self.name, 1)
+            self.model.add(self.amount >= -(-bound // tick))
+
+    def lower_bound(self, solver: cp_model.CpSolver, status: int) -> int:
+        """Return the bound that CP-SAT proved, in ticks."""
+        if status == cp_model.OPTIMAL:
+            return int(solver.value(self.amount))
+        return max(0, -int(-solver.best_objective_bound // 1))
+
+    def gap_limits(self, solver: cp_model.CpSolver) -> dict[str, int]:
+        """Return the largest gap per request in µs that the solution promises."""
+        limits: dict[str, int] = {}
+        if "max_tbt" in self.caps or self.name == "max_tbt":
+            top = self.problem.amount_us("max_tbt", int(solver.value(self.objectives.max_tbt)))
+            limits = {job.request.id: top for job in self.problem.jobs}
+        if "slo_attainment" in self.caps or self.name == "slo_attainment":
+            for i, met in self.objectives.met.items():
+                request = self.problem.jobs[i].request
+                if request.tbt_slo_us is not None and solver.value(met):
+                    limits[request.id] = min(request.tbt_slo_us, limits.get(request.id, request.tbt_slo_us))
+        return limits
+
+
+def estimated_size(problem: Problem, iterations: int) -> int:
+    """Return about how many literals a model over so many iterations has."""
+    tables = sum(min(job.units, 96) + min(job.decodes, 96) + 16 for job in problem.jobs)
+    return iterations * tables * len(problem.cost.pieces)
