@@ -14,7 +14,28 @@ from heuristics.state import RequestState
 
 def enforce(engine: Engine, batch: Batch, policy: str) -> None:
     """Raise a `PolicyError` unless `batch` may run on `engine` now."""
-    _Judge(engine, batch, policy).judge()
+    if not _only_decodes(engine, batch):
+        _Judge(engine, batch, policy).judge()
+
+
+def _only_decodes(engine: Engine, batch: Batch) -> bool:
+    """Whether a batch is nothing but residents that decode, and obeys every rule: the common case, judged quickly."""
+    if batch.evict or batch.restore or batch.repeat < 1:
+        return False
+    limits, size, needed = engine.limits, engine.limits.block_size, 0
+    for request, count in batch.tokens:
+        if type(count) is not int or count != 1 or not engine.knows(request):
+            return False
+        if not (request._decoding and request._resident):
+            return False
+        needed += request._computed % size == 0
+    most = limits.max_partial_prefills
+    return (
+        len({request for request, _ in batch.tokens}) == len(batch.tokens) <= limits.max_num_batched_tokens
+        and needed <= engine.free_blocks
+        and engine.free_seats >= 0
+        and (most is None or engine.partial_prefills <= most)
+    )
 
 
 class _Judge:

@@ -93,6 +93,9 @@ class PagedPolicy(Policy):
 
     def decode(self, plan: Plan, residents: Iterable[RequestState]) -> None:
         """Give every resident in phase decode its token, in order; see `make_way`."""
+        decodes = [r for r in residents if r.decoding and r not in plan.evicted]
+        if plan.blocks > len(decodes) and plan.take_decodes(decodes):
+            return
         unvisited = deque(r for r in residents if r not in plan.evicted)
         while unvisited:
             request = unvisited.popleft()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from heuristics.policy import Batch
 from heuristics.state import UNLIMITED, EngineState, RequestState
 
@@ -35,6 +37,7 @@ class Plan:
         self.restored: list[RequestState] = []
         most = state.limits.max_partial_prefills
         self._partial_room = UNLIMITED if most is None else most - state.partial_prefills
+        self._block_size = state.limits.block_size
         self._decodes = 0
         self._mixes = state.limits.mixed_batches
         if self._partial_room < 0:
@@ -42,9 +45,9 @@ class Plan:
 
     def need(self, request: RequestState, tokens: int) -> int:
         """Return the KV blocks that `request` lacks for `tokens` more tokens."""
-        blocks = self.limits.blocks
-        held = blocks(request.computed) if request.resident else 0
-        return blocks(request.computed + tokens) - held
+        size, computed = self._block_size, request._computed  # the hot spot of every pass: no calls in here
+        held = -(-computed // size) if request._resident else 0
+        return -(-(computed + tokens) // size) - held
 
     def fits(self, request: RequestState, tokens: int) -> bool:
         """Whether seats and KV blocks suffice for `tokens` more tokens of `request`."""
@@ -85,6 +88,21 @@ class Plan:
             self._decodes += 1
         else:
             self._partial_room -= (tokens < request.remaining) - self._is_partial(request)
+
+    def take_decodes(self, requests: Sequence[RequestState]) -> bool:
+        """Let all of `requests`, residents in phase decode, decode at once; False, and nothing, where they do not fit.
+
+        The same as one `take` after the other, faster. Only for a plan that is still empty.
+        """
+        size = self._block_size
+        needed = sum(1 for request in requests if request._computed % size == 0)
+        if self.tokens or needed > self.blocks or len(requests) > self.budget:
+            return False
+        self.budget -= len(requests)
+        self.blocks -= needed
+        self.tokens = dict.fromkeys(requests, 1)
+        self._decodes = len(requests)
+        return True
 
     def drop(self, request: RequestState) -> None:
         """Undo `take`."""

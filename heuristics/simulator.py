@@ -20,7 +20,7 @@ from heuristics.policy import Batch, Oracle, Policy, PolicyError, Setup
 from heuristics.recorder import Log, Run
 from heuristics.registry import make_policy
 from heuristics.state import RequestState
-from heuristics.stretch import Stretch, durations_until
+from heuristics.stretch import Stretch, durations_until, durations_us
 from heuristics.summary import Summary, Tally
 from instances.errors import InputError
 from instances.instance import Instance
@@ -98,6 +98,7 @@ class _Simulation:
         self.name = policy.spec
         self.step_by_step = step_by_step
         self.engine = Engine(self.instance.engine, instance.cost)
+        self.outputs = [r.output_tokens for r in instance.requests]  # what no online policy may see
         self.unfinished = len(instance.requests)
         self.recorder = recorder
         states = [RequestState(request, index) for index, request in enumerate(instance.requests)]
@@ -158,13 +159,17 @@ class _Simulation:
         self.watch(batch)
         chunks, contexts = engine.chunks(batch.tokens), engine.contexts(batch.tokens)
         most = 1 if self.step_by_step else self.repeats(batch)
-        first = engine.cost.duration_us(chunks, contexts, moved_out, moved_in)
+        if moved_out or moved_in:
+            first = engine.cost.duration_us(chunks, contexts, moved_out, moved_in)
+        else:
+            first = durations_us(engine.cost, chunks, contexts, 0, 1)[0]
         durations = durations_until(engine.cost, chunks, contexts, first, most, self.span(batch.until_us))
         prefills = frozenset(r for r, _ in batch.tokens if not r.decoding) if chunks else frozenset()
         emitted = engine.compute(batch.tokens, durations)
         if emitted:
             self.vain_evictions = 0
-        done = {r for r in emitted if not self.outputs_to_come(r)}
+        outputs = self.outputs
+        done = {r for r in emitted if r.emitted >= outputs[r.index]}
         finished = [r for r in engine.running if r in done] if done else []
         stretch = Stretch(start, durations, batch.tokens, prefills, chunks, contexts, batch.evict, batch.restore,
                           moved_out)  # fmt: skip
@@ -175,10 +180,6 @@ class _Simulation:
             self.unfinished -= 1
             self.policy.finished(request)
 
-    def outputs_to_come(self, request: RequestState) -> int:
-        """Return the output tokens that a request will still produce: what no online policy may see."""
-        return self.instance.requests[request.index].output_tokens - request.emitted
-
     def repeats(self, batch: Batch) -> int:
         """Return how often a batch that has begun may run: up to the first that finishes, or ends its prefill.
 
@@ -187,9 +188,10 @@ class _Simulation:
         most = batch.repeat
         if most == 1:
             return 1
+        outputs = self.outputs
         for request, tokens in batch.tokens:
-            left = self.outputs_to_come(request) if request.decoding else request.remaining // tokens
-            most = min(most, left)
+            left = outputs[request.index] - request.emitted if request.decoding else request.remaining // tokens
+            most = left if left < most else most
         if self.instance.engine.num_kv_blocks is not None:
             spare = self.engine.free_blocks - len(batch.tokens)
             growth = sum(tokens for _, tokens in batch.tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import ClassVar
 
 from heuristics.knobs import knob
@@ -69,7 +70,8 @@ class VllmV1(Policy):
 
     def _run(self, plan: Plan, running: list[RequestState], cap: int) -> None:
         """Give tokens to the running requests; preempt where the KV pool is too small."""
-        place = 0
+        decodes = list(takewhile(lambda r: r.decoding, running))
+        place = len(decodes) if plan.take_decodes(decodes) else 0
         while place < len(running) and plan.budget > 0:
             request = running[place]
             if request in plan.tokens:

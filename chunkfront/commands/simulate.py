@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chunkfront import options, output
+
+if TYPE_CHECKING:
+    from heuristics.summary import Summary
+    from instances.instance import Instance
 
 
 def simulate(
@@ -19,6 +23,9 @@ def simulate(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write the schedule there.", show_default=False)
     ] = None,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Metrics only, no schedule: for long traces, in little memory.")
+    ] = False,
     json: options.JsonOption = False,
 ) -> int:
     """Run one heuristic: its schedule and all metrics."""
@@ -30,11 +37,16 @@ def simulate(
 
     from heuristics.policy import PolicyError
     from heuristics.simulator import simulate as run_policy
+    from heuristics.simulator import summarise
     from instances.check import violations
     from instances.errors import InputError
     from instances.metrics import report
 
+    if summary and out is not None:
+        raise InputError.expected("no --out beside it: there is no schedule to write", str(out), "--summary")
     try:
+        if summary:
+            return _show_summary(summarise(problem, chosen), problem, json=json)
         run = run_policy(problem, chosen)
     except PolicyError as failure:
         raise InputError(str(failure), field="--policy") from None
@@ -61,4 +73,18 @@ def simulate(
             parts += ["The policy makes moves that this instance forbids, so it is not comparable with an optimum.", ""]
             parts.append(tables.violations_table(broken))
         output.emit_rich(*parts)
+    return 0
+
+
+def _show_summary(summary: Summary, problem: Instance, *, json: bool) -> int:
+    same_rules = summary.instance.engine == problem.engine
+    if json:
+        output.emit_json({"policy": summary.policy, "metrics": summary.metrics, "instance_rules": same_rules})
+        return 0
+    from chunkfront import tables
+
+    parts: list[Any] = [tables.metrics_table(summary.metrics)]
+    if not same_rules:
+        parts.append("The policy runs on its engine's own rules, which differ from this instance's.")
+    output.emit_rich(*parts)
     return 0
