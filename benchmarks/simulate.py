@@ -27,6 +27,7 @@ from instances.units import ps_from_ms
 
 POLICIES = "vllm-v1,sarathi,sglang,static"
 BLOCK = 16
+# Speed depends on the mean batch, so compare at like batches: --compress and --peer-overhead set them.
 COSTS = {
     "linear": DEFAULT_COST,
     # Llama-3.1-8B on A100 under vLLM (aiconfigurator): base of its decode table, 0.042 µs per token of context
@@ -59,7 +60,7 @@ def run_ours(instance: Instance, policy: str) -> float:
     return float(tally.iterations / seconds)
 
 
-def run_peer(instance: Instance) -> float:
+def run_peer(instance: Instance, overhead_ms: float) -> float:
     """Run sched-sim's chunked scheduler on the same requests and print its row; return iterations per CPU-second."""
     from sched_sim.core.event_engine import Simulator
     from sched_sim.core.request import Request
@@ -67,7 +68,14 @@ def run_peer(instance: Instance) -> float:
     from sched_sim.schedulers.factory import create_scheduler
 
     # an 8B model: the preset's 70B leaves no KV block on 80 GB, and sched-sim then never ends
-    small = {"parameter_count_billions": 8.0, "num_layers": 32, "hidden_size": 4096, "num_heads": 32}
+    # its overhead per iteration is raised until mean batches are alike: speed per iteration depends on the batch
+    small = {
+        "kernel_launch_overhead_ms": overhead_ms,
+        "parameter_count_billions": 8.0,
+        "num_layers": 32,
+        "hidden_size": 4096,
+        "num_heads": 32,
+    }
     hardware = get_hardware_profile("h100").model_copy(update=small)
     scheduler = create_scheduler("chunked", hardware, token_budget=instance.engine.max_num_batched_tokens,
                                  max_batch_size=instance.engine.max_num_seqs)  # fmt: skip
@@ -95,6 +103,7 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=2048)
     parser.add_argument("--blocks", type=int, default=20_000, help=f"KV blocks of {BLOCK} tokens")
     parser.add_argument("--peer", action="store_true", help="run sched-sim too")
+    parser.add_argument("--peer-overhead", type=float, default=9.5, help="sched-sim, ms per iteration")
     args = parser.parse_args()
     engine = EngineLimits(args.budget, args.seats, args.blocks, BLOCK)
     found = window(read_trace(args.trace, "azure", drop_zeros=True), count=args.count, compress=args.compress)
@@ -102,7 +111,7 @@ def main() -> None:
     print(f"{'':30} {'requests':>9} {'iterations':>12} {'mean batch':>10} {'CPU s':>9} {'it/CPU-s':>12} {'MB':>8}")
     speeds = {policy: run_ours(instance, policy) for policy in args.policies.split(",")}
     if args.peer:
-        peer = run_peer(instance)
+        peer = run_peer(instance, args.peer_overhead)
         for policy, speed in speeds.items():
             print(f"{policy}: {speed / peer:.1f} x sched-sim")
 
