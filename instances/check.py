@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from instances.instance import Instance
 from instances.replay import Replay, Status, Step, replay
 from instances.schedule import Schedule
+from instances.units import ms_from_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +24,15 @@ class Violation:
     message
         One sentence.
     value, limit
-        What was found and what is allowed, where numbers say it (times in µs).
+        What was found and what is allowed, where numbers say it (times in ms).
     """
 
     rule: str
     iteration: int | None
     request: str | None
     message: str
-    value: int | None = None
-    limit: int | None = None
+    value: float | None = None
+    limit: float | None = None
 
 
 class InvalidSchedule(ValueError):
@@ -108,8 +109,9 @@ def _time_order(instance: Instance, run: Replay) -> Iterator[Violation]:
     for step in run.steps:
         start = step.iteration.start_us
         if start < end:
-            yield Violation("time-order", step.index, None,
-                            f"{_at(step)} starts at {start} µs, the one before ends at {end} µs", start, end)
+            began, ended = ms_from_us(start), ms_from_us(end)
+            message = f"{_at(step)} starts at {began} ms, the one before ends at {ended} ms"
+            yield Violation("time-order", step.index, None, message, began, ended)
         end = step.iteration.end_us
 
 
@@ -120,9 +122,9 @@ def _arrival(instance: Instance, run: Replay) -> Iterator[Violation]:
         start = step.iteration.start_us
         for name in step.before:
             if start < arrivals[name]:
-                yield Violation("arrival", step.index, name,
-                                f"{_at(step)} starts at {start} µs, {name!r} arrives at {arrivals[name]} µs",
-                                start, arrivals[name])
+                began, arrives = ms_from_us(start), ms_from_us(arrivals[name])
+                message = f"{_at(step)} starts at {began} ms, {name!r} arrives at {arrives} ms"
+                yield Violation("arrival", step.index, name, message, began, arrives)
 
 
 def _phase(instance: Instance, run: Replay) -> Iterator[Violation]:
@@ -241,9 +243,9 @@ def _duration(instance: Instance, run: Replay) -> Iterator[Violation]:
         moved = (list(step.moved_out.values()), list(step.moved_in.values())) if swap else ((), ())
         cost = instance.cost.duration_us(list(step.chunks.values()), list(step.contexts.values()), *moved)
         if it.duration_us != cost:
-            yield Violation("duration", step.index, None,
-                            f"{_at(step)} lasts {it.duration_us} µs, the cost model says {cost} µs",
-                            it.duration_us, cost)
+            lasts, costs = ms_from_us(it.duration_us), ms_from_us(cost)
+            message = f"{_at(step)} lasts {lasts} ms, the cost model says {costs} ms"
+            yield Violation("duration", step.index, None, message, lasts, costs)
 
 
 def _completion(instance: Instance, run: Replay) -> Iterator[Violation]:

@@ -183,6 +183,11 @@ def objective(name: str, field: str = "minimize") -> Objective:
     return OBJECTIVES[name]
 
 
+def amount_key(name: str) -> str:
+    """Return the name under which an objective's amount is held: `throughput` is the makespan read the other way."""
+    return "makespan" if name == "throughput" else name
+
+
 def limit_amounts(instance: Instance, limits: Mapping[str, float] | None) -> dict[str, int]:
     """Return limits in the metrics' units as largest allowed amounts; `throughput` becomes one on `makespan`.
 
@@ -203,7 +208,7 @@ def limit_amounts(instance: Instance, limits: Mapping[str, float] | None) -> dic
             raise InputError.expected("a number > 0", value, f"limit {name}")
         if not known.maximise and value > MAX_TIME_US // US_PER_MS:
             raise InputError.expected(f"at most {MAX_TIME_US // US_PER_MS} ms", value, f"limit {name}")
-        target = "makespan" if name == "throughput" else name
+        target = amount_key(name)
         amount = known.limit_amount(instance, value)
         amounts[target] = min(amount, amounts.get(target, amount))
     return amounts

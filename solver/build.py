@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ortools.sat.python import cp_model
 
+from instances.objectives import OBJECTIVES
 from solver import cuts
 from solver.constraints import Constraints
 from solver.horizon import Horizon
 from solver.objectives import Objectives
 from solver.problem import Problem
+from solver.run import Progress
 from solver.variables import Variables
 
 LARGEST_MODEL = 3_000_000
@@ -70,6 +72,20 @@ class Model:
         if status == cp_model.OPTIMAL:
             return int(solver.value(self.amount))
         return max(0, -int(-solver.best_objective_bound // 1))
+
+    def teller(self, tell: Progress | None) -> Callable[[int, int], None] | None:
+        """Return what tells value and bound of a search in the objective's unit."""
+        if tell is None:
+            return None
+        known = OBJECTIVES[self.name]
+
+        def told(value: int, bound: int) -> None:
+            best, least = (
+                known.value(self.problem.instance, self.problem.amount_us(self.name, x)) for x in (value, bound)
+            )
+            tell(f"{self.name}: found {best:g} {known.unit}, bound {least:g} {known.unit}")
+
+        return told
 
     def gap_limits(self, solver: cp_model.CpSolver) -> dict[str, int]:
         """Return the largest gap per request in µs that the solution promises."""

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from instances.errors import InputError
 from instances.instance import Instance
 from instances.metrics import report
-from instances.objectives import Objective, objective
+from instances.objectives import Objective, amount_key, objective
 from instances.schedule import Schedule
 from solver.result import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Frontier, FrontierPoint
 from solver.run import Clock, Progress, Settings
-from solver.search import Search, amount_key
+from solver.search import Search
 from solver.sweep import Point, Sweep
 
 

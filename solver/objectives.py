@@ -177,8 +177,7 @@ class Objectives:
 
     def _quiet_since(self, job: Job, k: int, window: int) -> Iterator[tuple[Expression, list[cp_model.LiteralT]]]:
         """Yield ends before k since which job may have been quiet: no decode between, its prefill done by then."""
-        for apart in range(1, window + 1):
-            start = k - apart
+        for start in range(k - 1, max(-2, k - 1 - window), -1):
             quiet: list[cp_model.LiteralT] = [self.v.decode[job.index][m].negated() for m in range(start + 1, k)]
             if start >= 0:
                 yield self.v.end[start], [*quiet, *([self.v.done[job.index][start]] if job.left else [])]

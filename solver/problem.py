@@ -14,6 +14,7 @@ from itertools import pairwise
 from math import gcd
 
 from instances.cost_model import Piece
+from instances.errors import InputError
 from instances.instance import Instance
 from instances.objectives import limit_amounts
 from instances.request import Request
@@ -74,6 +75,13 @@ class Job:
         return None if progress is None or not progress.emitted else progress.last_token_us
 
 
+def require_modelled(instance: Instance) -> None:
+    """Raise InputError for what the model does not hold yet."""
+    if instance.engine.preemption != "none":
+        what = "none (the exact model does not evict yet)"
+        raise InputError.expected(what, instance.engine.preemption, "engine.preemption")
+
+
 class Problem:
     """An instance prepared for the model.
 
@@ -84,6 +92,7 @@ class Problem:
     """
 
     def __init__(self, instance: Instance) -> None:
+        require_modelled(instance)
         self.instance = instance
         self.engine = instance.engine
         self.cost = instance.cost

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 from ortools.sat.python import cp_model
 
-from instances.errors import InputError
 from instances.instance import Instance
-from instances.objectives import OBJECTIVES
+from instances.objectives import amount_key
 from instances.schedule import Schedule
 from solver.bounds import Bounds
 from solver.build import LARGEST_MODEL, Model, estimated_size
@@ -71,7 +70,6 @@ class Search:
         known: Iterable[Schedule] = (),
         tell: Progress | None = None,
     ) -> None:
-        require_modelled(instance)
         self.instance = instance
         self.settings = settings
         self.clock = clock
@@ -200,7 +198,7 @@ class Search:
         if answer.best is not None and not conclusive:
             hint(built.variables, answer.best.schedule)
         built.bound_from_below(answer.bound)
-        solver, status = search(built.model, self.settings, clock.left_s, self._teller(built))
+        solver, status = search(built.model, self.settings, clock.left_s, built.teller(self.tell))
         if status == cp_model.MODEL_INVALID:
             raise RuntimeError(f"CP-SAT rejects the model: {built.model.validate()}")
         best, bound = answer.best, answer.bound
@@ -218,18 +216,6 @@ class Search:
                 best = found
         return Answer(best, bound, bound is not None and best is not None and best.amounts[name] <= bound)
 
-    def _teller(self, built: Model) -> Callable[[int, int], None] | None:
-        """Return what tells value and bound of a search in the objective's unit."""
-        if self.tell is None:
-            return None
-        known, tell, unit = OBJECTIVES[built.name], self.tell, OBJECTIVES[built.name].unit
-
-        def told(value: int, bound: int) -> None:
-            best, least = (known.value(self.instance, built.problem.amount_us(built.name, x)) for x in (value, bound))
-            tell(f"{built.name}: found {best:g} {unit}, bound {least:g} {unit}")
-
-        return told
-
     def _candidate(self, built: Model, solver: cp_model.CpSolver, limits: Mapping[str, int]) -> Candidate | None:
         """Return the solution as a checked schedule that obeys the limits, None where a prefix cannot be finished."""
         batches = extract(built.variables, solver)
@@ -242,18 +228,6 @@ class Search:
                 raise RuntimeError("the model accepted a schedule that the checker rejects; please report the instance")
             return None
         return found
-
-
-def amount_key(name: str) -> str:
-    """Return the name under which an objective's amount is held: `throughput` is the makespan read the other way."""
-    return "makespan" if name == "throughput" else name
-
-
-def require_modelled(instance: Instance) -> None:
-    """Raise InputError for what the model does not hold yet."""
-    if instance.engine.preemption != "none":
-        what = "none (the exact model does not evict yet)"
-        raise InputError.expected(what, instance.engine.preemption, "engine.preemption")
 
 
 def _share(clock: Clock) -> Clock:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from instances.objectives import Objective
+from instances.objectives import Objective, amount_key
 from solver.incumbent import Candidate
-from solver.search import Answer, Search, amount_key
+from solver.search import Answer, Search
 
 SEQUENTIAL = 24
 """Points found one after the other before the widest open interval is cut in half instead."""

@@ -57,11 +57,11 @@ CASES = [
     Case("budget", "token-budget", build([(0, 3, 2), (0, 3, 1)], 4), plan(
         row(0, {"r0": 3}), row(1, {"r1": 3}, "r0")), plan(row(0, {"r0": 3, "r1": 3}), row(1, {}, "r0")),
         0, None, 6, 4),
-    Case("order", "time-order", TWO, TWO_GOOD, plan(row(0, PAIR), row(0.999, {}, *BOTH)), 1, None, 999, 1000),
+    Case("order", "time-order", TWO, TWO_GOOD, plan(row(0, PAIR), row(0.999, {}, *BOTH)), 1, None, 0.999, 1.0),
     Case("arrival", "arrival", build([(2, 3, 1)], 4), plan(row(2, {"r0": 3})), plan(row(1.999, {"r0": 3})),
-         0, "r0", 1999, 2000),
+         0, "r0", 1.999, 2.0),
     Case("idle first", "arrival", build([(0, 3, 1), (5, 1, 1)], 4), plan(row(0.5, {"r0": 3}), row(7, {"r1": 1})),
-         plan(row(0.5, {"r0": 3}), row(4.5, {"r1": 1})), 1, "r1", 4500, 5000),
+         plan(row(0.5, {"r0": 3}), row(4.5, {"r1": 1})), 1, "r1", 4.5, 5.0),
     Case("unknown", "known-request", ONE, plan(row(0, {"r0": 3})), plan(row(0, {"r0": 3, "x": 1})), 0, "x", None, None),
     Case("twice", "once", TWO, TWO_GOOD, plan(row(0, PAIR), row(1, {}, "r0", "r1", "r1")), 1, "r1", 2, 1),
     Case("target", "prefill-target", ONE, plan(row(0, {"r0": 3})), plan(row(0, {"r0": 4})), 0, "r0", 4, 3),
@@ -101,7 +101,7 @@ CASES = [
     Case("finished", "phase", ONE, plan(row(0, {"r0": 3})), plan(row(0, {"r0": 3}), row(1, {}, "r0")),
          1, "r0", None, None),
     Case("duration", "duration", build([(0, 3, 1)], 4, base_and_tokens(2)), plan(row(0, {"r0": 3}, ms=5)),
-         plan(row(0, {"r0": 3}, ms=5.001)), 0, None, 5001, 5000),
+         plan(row(0, {"r0": 3}, ms=5.001)), 0, None, 5.001, 5.0),
     Case("eviction forbidden", "eviction", TWO, TWO_GOOD, plan(
         row(0, {"r0": 1}), row(1, {"r1": 2}, evict=("r0",)), row(2, {"r0": 2}), row(3, {}, *BOTH)),
         1, "r0", None, None),
@@ -188,7 +188,7 @@ def test_swap_costs_count_in_the_duration() -> None:
     assert violations(instance, plan(*rows)) == []
     free = plan(rows[0], row(1, {}, "r0", evict=("r1",)), row(2, {}, "r1", restore=("r1",)))
     assert [(v.rule, v.value, v.limit) for v in violations(instance, free)] == [
-        ("duration", 1000, 7000), ("duration", 1000, 5000),
+        ("duration", 1.0, 7.0), ("duration", 1.0, 5.0),
     ]  # fmt: skip
 
 

@@ -94,10 +94,19 @@ def test_the_document_is_written_too(tmp_path: Path) -> None:
     assert json.loads(out.read_text()) == outcome.document
 
 
+def hard_to_prove(directory: Path) -> Path:
+    """Return the file of an instance whose mean E2E takes far longer than a test to prove: ten long prompts."""
+    requests = tuple(Request(f"r{k}", 1500 + 211 * k, 12 + k, arrival_us=23_000 * k) for k in range(10))
+    cost = CostModel.linear(14_467_000_000, 54_060_000, 38_000_000)
+    path = directory / "hard.json"
+    path.write_text(Instance("hard", requests, EngineLimits(512, chunk_quantum=64), cost).to_json())
+    return path
+
+
 def test_ctrl_c_shows_what_is_done_and_exits_130(tmp_path: Path) -> None:
     out = tmp_path / "comparison.json"
-    process = start("compare", "utilisation", "code", "--policies", POLICIES, "--metrics", "makespan,mean_e2e",
-                    "--limit", "max_tbt=30", "--out", out, "--json")  # fmt: skip
+    process = start("compare", "utilisation", hard_to_prove(tmp_path), "--policies", POLICIES, "--metrics",
+                    "makespan,mean_e2e", "--limit", "max_tbt=30", "--out", out, "--json")  # fmt: skip
     time.sleep(4)
     assert process.poll() is None, process.communicate()
     process.send_signal(signal.SIGINT)

@@ -14,7 +14,7 @@ from instances.instance import Instance
 from instances.metrics import metric, report
 from instances.objectives import OBJECTIVES
 from solver.model import solve
-from solver.search import require_modelled
+from solver.problem import require_modelled
 from solver.result import OPTIMAL
 from tests.judges.exhaustive import exact_frontier
 

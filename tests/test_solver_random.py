@@ -16,7 +16,7 @@ from instances.metrics import amounts
 from instances.request import Progress, Request
 from solver import model
 from solver.model import solve
-from solver.search import require_modelled
+from solver.problem import require_modelled
 from solver.result import INFEASIBLE, OPTIMAL, Result
 from tests.judges.build import base_and_tokens, build
 from tests.judges.exhaustive import OBJECTIVES, exact_optimum
@@ -138,6 +138,12 @@ def test_a_gap_that_stays_open_behind_the_last_first_token_may_exceed_the_horizo
     limits = {"max_ttft": 6.0}
     expected = exact_optimum(instance, "max_tbt", {"max_ttft": 6 * MS})
     assert solve(instance, "max_tbt", limits, workers=1).amount == expected
+
+
+def test_a_gap_limit_where_no_request_decodes_is_no_obstacle() -> None:
+    # two prompts of 2, one output each, K = 2: nothing has a gap
+    result = solve(build([(0, 2, 1), (0, 2, 1)], 2, base_and_tokens(1)), "mean_e2e", {"max_tbt": 1.0}, workers=1)
+    assert (result.status, result.amount) == (OPTIMAL, (3 + 6) * MS)
 
 
 HALF = build([(0, 1, 3), (15, 1, 1)], 8, base_and_tokens(5))

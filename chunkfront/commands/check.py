@@ -20,7 +20,7 @@ def check(
 ) -> int:
     """Every rule that a schedule breaks, or all of its metrics.
 
-    Each violation comes with iteration, request, value and limit (times in µs).
+    Each violation comes with iteration, request, value and limit (times in ms).
     """
     problem = options.load_instance(instance)
 

@@ -13,8 +13,7 @@ import typer
 from chunkfront import options, output
 
 if TYPE_CHECKING:
-    from chunkfront.compare import ComparedPolicy, Rules
-    from chunkfront.running import PolicyRun
+    from chunkfront.compare import ComparedPolicy, PolicyRun, Rules
     from instances.instance import Instance
     from solver.result import Frontier
 
