@@ -119,8 +119,8 @@ class Cuts:
         found = []
         for piece in self.problem.cost.pieces:
             if piece.prefill_ps:
-                cheapest = min(piece.decode_us(job.held + job.left + 1) for job in self.problem.jobs if job.decodes)
-                room = gap - piece.base_us - cheapest + len(self.problem.jobs)
+                firsts = [piece.decode_us(job.held + job.left + 1) for job in self.problem.jobs if job.decodes]
+                room = gap - piece.base_us - min(firsts, default=0) + len(self.problem.jobs)
                 found.append(max(0, room * PS_PER_US // piece.prefill_ps))
         return min(found, default=None)
 

@@ -141,9 +141,10 @@ def test_a_gap_that_stays_open_behind_the_last_first_token_may_exceed_the_horizo
 
 
 def test_a_gap_limit_where_no_request_decodes_is_no_obstacle() -> None:
-    # two prompts of 2, one output each, K = 2: nothing has a gap
-    result = solve(build([(0, 2, 1), (0, 2, 1)], 2, base_and_tokens(1)), "mean_e2e", {"max_tbt": 1.0}, workers=1)
-    assert (result.status, result.amount) == (OPTIMAL, (3 + 6) * MS)
+    # three prompts of 5, 2 and 3 tokens with one output each: nothing has a gap
+    instance = build([(0, 5, 1), (1, 2, 1), (2, 3, 1)], 3, base_and_tokens(2))
+    result = solve(instance, "mean_e2e", {"max_tbt": 1.0}, workers=1)
+    assert (result.status, result.amount) == (OPTIMAL, exact_optimum(instance, "mean_e2e"))
 
 
 HALF = build([(0, 1, 3), (15, 1, 1)], 8, base_and_tokens(5))
