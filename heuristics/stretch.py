@@ -7,14 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-import numpy as np
-
 from heuristics.state import RequestState
-from instances.cost_model import Chunk, CostModel, Piece
+from instances.cost_model import Chunk, CostModel
 from instances.units import us_from_ps
 
-SAFE_PS = 2**62
-"""Amounts below it fit in numpy's integers."""
 BLOCK = 256
 """Iterations whose durations are worked out at once."""
 
@@ -95,7 +91,7 @@ def durations_us(
     longest: list[int] | None = None
     for piece in cost.pieces:
         fixed = piece.base_us + piece.tile_us(tokens) + padding * us_from_ps(piece.decode_ps)
-        times = [fixed + decodes for decodes in _decodes_us(piece, contexts, first, count)]
+        times = [fixed + decodes for decodes in piece.decodes_us(contexts, first, count)]
         for before, after in chunks:
             size = after - before
             ends = [piece.prefill_us(before + k * size) for k in range(first, first + count + 1)]
@@ -103,14 +99,3 @@ def durations_us(
         longest = times if longest is None else [max(pair) for pair in zip(longest, times, strict=True)]
     eager = us_from_ps(cost.eager_ps) if cost.is_eager(len(contexts), has_prefill=bool(chunks)) else 0
     return [time + eager for time in longest or ()]
-
-
-def _decodes_us(piece: Piece, contexts: Sequence[int], first: int, count: int) -> list[int]:
-    """Return the µs of all decodes together, per iteration."""
-    if not piece.decode_context_ps or not contexts:
-        return [len(contexts) * piece.decode_us(0)] * count
-    if piece.decode_ps + piece.decode_context_ps * (max(contexts) + first + count) > SAFE_PS:
-        return [sum(piece.decode_us(c + k) for c in contexts) for k in range(first, first + count)]
-    held = np.asarray(contexts)[:, None] + np.arange(first, first + count)
-    us = (piece.decode_ps + piece.decode_context_ps * held + 500_000) // 1_000_000  # rounded as `us_from_ps` does
-    return [int(time) for time in us.sum(axis=0)]

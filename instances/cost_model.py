@@ -11,10 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from instances.errors import InputError
-from instances.units import MAX_COST_PS, PS_PER_MS, as_int, us_from_ps
+from instances.units import MAX_COST_PS, PS_PER_MS, PS_PER_US, as_int, us_from_ps
 
 Chunk = tuple[int, int]
 """A prefill chunk as (computed tokens before, computed tokens after)."""
+
+
+SAFE_PS = 2**62
+"""Amounts below it fit in numpy's integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,22 @@ class Piece:
     def decode_us(self, context: int) -> int:
         """Return the µs of one decode of a request that then holds `context` tokens."""
         return us_from_ps(self.decode_ps + self.decode_context_ps * context)
+
+    def decodes_us(self, contexts: Sequence[int], first: int, count: int) -> list[int]:
+        """Return the µs of all decodes together in `count` iterations that each make every context longer by one.
+
+        The first of them has every one of `contexts` longer by `first`. Each equals the sum of `decode_us`.
+        """
+        if not self.decode_context_ps or not contexts:
+            return [len(contexts) * self.decode_us(0)] * count
+        if self.decode_ps + self.decode_context_ps * (max(contexts) + first + count) > SAFE_PS:
+            return [sum(self.decode_us(c + k) for c in contexts) for k in range(first, first + count)]
+        import numpy as np  # here, because the command line shows its help without it
+
+        held = np.asarray(contexts, dtype=np.int64)[:, None] + np.arange(first, first + count)
+        ps = self.decode_ps + self.decode_context_ps * held
+        times = (ps + PS_PER_US // 2) // PS_PER_US  # as us_from_ps, on all at once
+        return [int(time) for time in times.sum(axis=0)]
 
     def tile_us(self, tokens: int) -> int:
         """Return the µs of the tiles that `tokens` tokens start."""

@@ -9,8 +9,8 @@ import pytest
 
 from heuristics.policy import PolicyError
 from heuristics.simulator import simulate, summarise
-from heuristics.stretch import SAFE_PS, durations_until, durations_us
-from instances.cost_model import CostModel, Piece
+from heuristics.stretch import durations_until, durations_us
+from instances.cost_model import SAFE_PS, CostModel, Piece
 from instances.generate import random_instance
 from instances.instance import Instance
 from instances.metrics import report

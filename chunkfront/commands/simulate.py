@@ -10,6 +10,7 @@ import typer
 from chunkfront import options, output
 
 if TYPE_CHECKING:
+    from heuristics.recorder import Run
     from heuristics.summary import Summary
     from instances.instance import Instance
 
@@ -38,9 +39,7 @@ def simulate(
     from heuristics.policy import PolicyError
     from heuristics.simulator import simulate as run_policy
     from heuristics.simulator import summarise
-    from instances.check import violations
     from instances.errors import InputError
-    from instances.metrics import report
 
     if summary and out is not None:
         raise InputError.expected("no --out beside it: there is no schedule to write", str(out), "--summary")
@@ -50,11 +49,18 @@ def simulate(
         run = run_policy(problem, chosen)
     except PolicyError as failure:
         raise InputError(str(failure), field="--policy") from None
-    metrics = report(problem, run.schedule)
-    broken = violations(problem, run.schedule)  # a policy may make moves that this instance forbids
     if out is not None:
         output.write_file(out, run.schedule.to_json())
         output.message(f"wrote {out}")
+    return _show_run(run, problem, json=json)
+
+
+def _show_run(run: Run, problem: Instance, *, json: bool) -> int:
+    from instances.check import violations
+    from instances.metrics import report
+
+    metrics = report(problem, run.schedule)
+    broken = violations(problem, run.schedule)  # a policy may make moves that this instance forbids
     if json:
         from chunkfront.documents import violation_document
 
