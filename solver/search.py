@@ -27,6 +27,8 @@ LARGEST_SUM = 2**60
 """Largest sum of weighted ticks that is handed to CP-SAT (it refuses sums near 2**63)."""
 GROWTH = 1.25
 """Models grow from this multiple of the fewest iterations, by this factor."""
+SMALL_MODEL = 4_000
+"""Estimated number of literals up to which a conclusive model is solved at once."""
 TRIAL_SHARE = 0.15
 """Share of the time left for a small model that only looks for a better schedule."""
 
@@ -168,7 +170,8 @@ class Search:
             needed = size_under(self._caps(name, limits, answer.best))
             if needed is None:
                 return answer
-            if needed.iterations <= GROWTH * count:
+            small_enough = estimated_size(self.problem, needed.iterations) <= SMALL_MODEL
+            if small_enough or needed.iterations <= GROWTH * count:
                 return self._run(name, limits, answer, needed, clock)
             if estimated_size(self.problem, count) > LARGEST_MODEL:
                 return answer

@@ -20,7 +20,7 @@ SEQUENTIAL = 24
 """Points found one after the other before the widest open interval is cut in half instead."""
 SHARE = 0.35
 """Largest share of the time left that one solve may take."""
-TIE_BREAK_S = 2.0
+TIE_BREAK_S = 1.0
 """Seconds at most, per point, for the best mean E2E among the schedules with its values."""
 
 

@@ -90,9 +90,8 @@ def test_prefix_hits_leave_few_tokens_to_prefill() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "interference-toy"])
+@pytest.mark.parametrize("name", NAMES)
 def test_every_bundled_frontier_is_proved_within_two_minutes(name: str) -> None:
-    # All but the toy, whose least max TBT (4 ms: four decodes) has no quick proof yet.
     instance = load_bundled(name)
     assert instance.axes is not None
     found = frontier(instance, instance.axes, time_limit=120)
