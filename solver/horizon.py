@@ -15,10 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from instances.cost_model import Piece
+from instances.errors import InputError
 from instances.units import us_from_ps
 from solver.bounds import Bounds
 from solver.problem import Problem
 
+LARGEST_SUM = 2**60
+"""Largest sum of weighted ticks that is handed to CP-SAT (it refuses sums near 2**63)."""
 PREFIX_METRICS = frozenset({"mean_ttft", "max_ttft", "max_tbt"})
 
 
@@ -120,3 +123,12 @@ def _largest_extra_us(problem: Problem, piece: Piece) -> int:
     most = min(problem.engine.max_num_batched_tokens, sum(job.left + 1 for job in problem.jobs))
     sizes = problem.cost.capture_sizes
     return piece.tile_us(most) + (sizes[-1] * us_from_ps(piece.decode_ps) if sizes else 0)
+
+
+def require_small_weights(problem: Problem) -> None:
+    """Raise InputError where Σ weight x latest end leaves the integers that CP-SAT can add up."""
+    weights = sum(job.request.weight for job in problem.jobs)
+    end = serial_end_us(problem, problem.count_bound) // problem.tick_us
+    if weights * end > LARGEST_SUM:
+        what = f"weights that sum to at most {LARGEST_SUM // end} (times go up to {end} x {problem.tick_us} µs)"
+        raise InputError.expected(what, weights, "requests[].weight")

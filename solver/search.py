@@ -11,20 +11,17 @@ from dataclasses import dataclass, replace
 
 from ortools.sat.python import cp_model
 
-from instances.errors import InputError
 from instances.instance import Instance
 from instances.objectives import amount_key
 from instances.schedule import Schedule
 from solver.bounds import Bounds
 from solver.build import LARGEST_MODEL, Model, estimated_size
 from solver.hints import extract, finish, hint, timed
-from solver.horizon import PREFIX_METRICS, Horizon, complete_horizon, prefix_horizon, serial_end_us
+from solver.horizon import PREFIX_METRICS, Horizon, complete_horizon, prefix_horizon, require_small_weights
 from solver.incumbent import Candidate, Incumbents
 from solver.problem import Problem
 from solver.run import Clock, Progress, Settings, search
 
-LARGEST_SUM = 2**60
-"""Largest sum of weighted ticks that is handed to CP-SAT (it refuses sums near 2**63)."""
 GROWTH = 1.25
 """Models grow from this multiple of the fewest iterations, by this factor."""
 SMALL_MODEL = 4_000
@@ -236,15 +233,6 @@ class Search:
                 raise RuntimeError("the model accepted a schedule that the checker rejects; please report the instance")
             return None
         return found
-
-
-def require_small_weights(problem: Problem) -> None:
-    """Raise InputError where Σ weight x latest end leaves the integers that CP-SAT can add up."""
-    weights = sum(job.request.weight for job in problem.jobs)
-    end = serial_end_us(problem, problem.count_bound) // problem.tick_us
-    if weights * end > LARGEST_SUM:
-        what = f"weights that sum to at most {LARGEST_SUM // end} (times go up to {end} x {problem.tick_us} µs)"
-        raise InputError.expected(what, weights, "requests[].weight")
 
 
 def _share(clock: Clock) -> Clock:
