@@ -152,7 +152,7 @@ class Sweep:
                 continue
             halving = len(self.points) > SEQUENTIAL and above.y - below.y > 4 * self.step
             limit = (above.y + below.y) // 2 if halving else above.y - self.step
-            point = self._point({self.y: limit}, least=(above.x_bound, below.y))
+            point = self._point({self.y: limit}, least=(above.x_bound, below.y_bound))
             if point is None or self.search.interrupted:
                 self._leave_open(below.y, above.y)
                 continue
