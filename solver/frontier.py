@@ -108,7 +108,6 @@ def _result(sweep: Sweep, resolution: float | None) -> Frontier:
         resolution=resolution,
         wall_s=search.clock.elapsed_s,
         interrupted=search.interrupted,
-        notes=search.notes,
     )
 
 

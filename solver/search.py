@@ -84,7 +84,6 @@ class Search:
             self.incumbents.add(schedule)
         self.incumbents.add_heuristics(stop=lambda: not clock.left_s)
         self.interrupted = False
-        self.notes: tuple[str, ...] = ()
 
     def optimum(
         self, name: str, limits: Mapping[str, int], *, time_limit: float | None = None, at_least: int = 0
