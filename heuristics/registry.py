@@ -83,16 +83,28 @@ def make_policy(spec: str) -> Policy:
     """
     name, _, settings = spec.strip().partition(":")
     chosen = policy_class(name.strip())
-    assignments: dict[str, str] = {}
+    values = assignments(settings, name)
+    with inside(name):
+        return chosen(**parse_knobs(chosen, name, values))
+
+
+def assignments(settings: str, name: str) -> dict[str, str]:
+    """Return the settings ``key=value,...`` of the policy `name` by key.
+
+    Raises
+    ------
+    InputError
+        For a part without ``=``, or a knob that is set twice.
+    """
+    found: dict[str, str] = {}
     for part in filter(None, (p.strip() for p in settings.split(","))):
         key, equals, value = (text.strip() for text in part.partition("="))
         if not equals:
             raise InputError.expected(f"key=value after {name}:", part, "policy")
-        if key in assignments:
+        if key in found:
             raise InputError(f"the knob {key!r} of {name} is set twice", field="policy")
-        assignments[key] = value
-    with inside(name):
-        return chosen(**parse_knobs(chosen, name, assignments))
+        found[key] = value
+    return found
 
 
 def knobs(name: str) -> tuple[Knob, ...]:

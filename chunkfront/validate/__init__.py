@@ -1,0 +1,1 @@
+"""Validating a scheduler: does it obey every rule, does it behave, and how far is it from the optimum."""
