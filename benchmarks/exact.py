@@ -36,14 +36,15 @@ def main() -> None:
         for name, limits in PROBLEMS:
             result = solve(instance, name, limits, time_limit=options.time_limit)
             value, bound, gap = (f"{v:.3f}" if v is not None else "-" for v in (result.value, result.bound, result.gap))
-            line = f"{instance.name:24}{name:12}{result.status:11}{value:>10}{bound:>10}{gap:>8}{result.wall_s:8.1f}"
+            seconds_used = result.wall_s or 0.0
+            line = f"{instance.name:24}{name:12}{result.status:11}{value:>10}{bound:>10}{gap:>8}{seconds_used:8.1f}"
             if options.plain:
                 started = time.monotonic()
                 status, *_ = plain_optimum(
                     instance, name, limit_amounts(instance, limits), time_limit=options.time_limit, workers=2
                 )
                 seconds = time.monotonic() - started
-                line += f"  plain: {status} {seconds:.1f} s, x {seconds / max(result.wall_s, 0.01):.1f}"
+                line += f"  plain: {status} {seconds:.1f} s, x {seconds / max(seconds_used, 0.01):.1f}"
             print(line, flush=True)
 
 

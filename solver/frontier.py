@@ -13,7 +13,7 @@ from instances.metrics import report
 from instances.objectives import Objective, amount_key, objective
 from instances.schedule import Schedule
 from solver.result import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Frontier, FrontierPoint
-from solver.run import Clock, Progress, Settings
+from solver.run import Progress, Settings
 from solver.search import Search
 from solver.sweep import Point, Sweep
 
@@ -28,6 +28,7 @@ def frontier(
     time_limit: float = 300.0,
     workers: int | None = None,
     seed: int = 0,
+    deterministic: bool = False,
     max_preemptions: int = 1,
     known: Iterable[Schedule] = (),
     on_progress: Progress | None = None,
@@ -40,7 +41,7 @@ def frontier(
         The problem; all points are clairvoyant.
     axes
         Two different objectives.
-    limits, no_pause, workers, seed, max_preemptions, known, on_progress
+    limits, no_pause, workers, seed, deterministic, max_preemptions, known, on_progress
         As for `solver.model.solve`.
     resolution
         Grid on the second axis, in its unit: no schedule is better than some point by more than it on the second
@@ -59,8 +60,9 @@ def frontier(
     """
     first, second = _axes(axes)
     step = _step(instance, second, resolution)
+    settings = Settings(workers, seed, deterministic)
     search = Search(
-        instance, Settings(workers, seed), Clock(time_limit), no_pause=no_pause, known=known, tell=on_progress
+        instance, settings, settings.clock(time_limit), no_pause=no_pause, known=known, tell=on_progress
     )
     sweep = Sweep(search, first, second, search.problem.limits(limits), step)
     sweep.run()
@@ -106,7 +108,7 @@ def _result(sweep: Sweep, resolution: float | None) -> Frontier:
         open_intervals=tuple(sweep.open),
         status=status,
         resolution=resolution,
-        wall_s=search.clock.elapsed_s,
+        wall_s=search.clock.wall_s,
         interrupted=search.interrupted,
     )
 

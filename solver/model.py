@@ -9,7 +9,7 @@ from instances.metrics import report
 from instances.objectives import Objective, amount_key, objective
 from instances.schedule import Schedule
 from solver.result import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result
-from solver.run import Clock, Progress, Settings
+from solver.run import Progress, Settings
 from solver.search import Answer, Search
 
 
@@ -22,6 +22,7 @@ def solve(
     time_limit: float = 60.0,
     workers: int | None = None,
     seed: int = 0,
+    deterministic: bool = False,
     max_preemptions: int = 1,
     known: Iterable[Schedule] = (),
     on_progress: Progress | None = None,
@@ -42,6 +43,9 @@ def solve(
         Seconds for everything, building included.
     workers, seed
         Of CP-SAT.
+    deterministic
+        One worker, and a `time_limit` in units of work (about seconds of that worker) instead of time: the same
+        answer twice. `wall_s` is None then.
     max_preemptions
         Evictions allowed per request; without effect yet, because instances with preemption are refused.
     known
@@ -55,8 +59,9 @@ def solve(
         For an unknown objective, a bad limit, or an instance that this version cannot model.
     """
     wanted = objective(minimize)
+    settings = Settings(workers, seed, deterministic)
     search = Search(
-        instance, Settings(workers, seed), Clock(time_limit), no_pause=no_pause, known=known, tell=on_progress
+        instance, settings, settings.clock(time_limit), no_pause=no_pause, known=known, tell=on_progress
     )
     answer = search.optimum(wanted.name, search.problem.limits(limits))
     return _result(search, wanted, answer)
@@ -65,7 +70,7 @@ def solve(
 def _result(searched: Search, known: Objective, answer: Answer) -> Result:
     """Return an answer in the unit of its metric, with its schedule and metrics."""
     instance, key = searched.instance, amount_key(known.name)
-    seconds = searched.clock.elapsed_s
+    seconds = searched.clock.wall_s
     if answer.best is None:
         status = INFEASIBLE if answer.proved else UNKNOWN
         bound = None if answer.bound is None else known.value(instance, answer.bound)

@@ -32,7 +32,7 @@ class Result:
     gap
         (value - bound) / value, for a maximised objective (bound - value) / bound; None without value.
     wall_s
-        Seconds that it took.
+        Seconds that it took; None in deterministic mode.
     schedule
         Accepted by the checker, its recomputed metrics equal the claimed ones; None without value.
     metrics
@@ -48,7 +48,7 @@ class Result:
     value: float | None = None
     bound: float | None = None
     gap: float | None = None
-    wall_s: float = 0.0
+    wall_s: float | None = 0.0
     schedule: Schedule | None = None
     metrics: dict[str, Any] = field(default_factory=dict)
     amount: int | None = None
@@ -113,6 +113,6 @@ class Frontier:
     open_intervals: tuple[dict[str, Any], ...] = ()
     status: str = OPTIMAL
     resolution: float | None = None
-    wall_s: float = 0.0
+    wall_s: float | None = 0.0
     interrupted: bool = False
     notes: tuple[str, ...] = ()

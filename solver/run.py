@@ -12,6 +12,8 @@ from ortools.sat.python import cp_model
 
 GRACE_S = 2.0
 """Seconds that a search may overrun its limit before it is stopped from outside."""
+BUILDING = 2e-5
+"""Units of work that building one constraint of a model counts for."""
 PORTFOLIO = (
     "max_lp", "pseudo_costs", "reduced_costs", "no_lp", "default_lp", "quick_restart", "core", "lb_tree_search",
 )  # fmt: skip
@@ -22,27 +24,58 @@ Progress = Callable[[str], None]
 
 
 @dataclass
+class Work:
+    """Work done so far, in CP-SAT's deterministic units: the same for the same search on every machine."""
+
+    done: float = 0.0
+
+
+@dataclass
 class Clock:
-    """A time limit that is shared by everything that one command does.
+    """A limit that is shared by everything that one command does: on time, or on work where `work` is given.
 
     Parameters
     ----------
     limit_s
-        Seconds from its creation.
+        Seconds from its creation, or units of work (about seconds of one thread).
+    work
+        What counts instead of time, in deterministic mode.
     """
 
     limit_s: float
-    started: float = field(default_factory=time.monotonic)
+    work: Work | None = None
+    started: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = self._now
+
+    @property
+    def _now(self) -> float:
+        return time.monotonic() if self.work is None else self.work.done
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.started
+        """Seconds (or units of work) since the start."""
+        return self._now - self.started
+
+    @property
+    def wall_s(self) -> float | None:
+        """Seconds since the start, None in deterministic mode: no answer may depend on them there."""
+        return self.elapsed_s if self.work is None else None
 
     @property
     def left_s(self) -> float:
-        """Seconds left, never negative."""
+        """Seconds (or units of work) left, never negative."""
         return max(0.0, self.limit_s - self.elapsed_s)
+
+    def part(self, seconds: float | None = None) -> Clock:
+        """Return a clock that ends with this one, or before."""
+        return Clock(self.left_s if seconds is None else min(seconds, self.left_s), self.work)
+
+    def charge(self, work: float) -> None:
+        """Count work that was done; without effect where time itself counts."""
+        if self.work is not None:
+            self.work.done += work
 
 
 @dataclass(frozen=True)
@@ -56,7 +89,7 @@ class Settings:
     seed
         Of the search.
     deterministic
-        One worker and a deterministic limit: the same answer twice.
+        One worker, and limits that count work instead of time: the same answer twice.
     log
         Print CP-SAT's own log.
     """
@@ -72,6 +105,10 @@ class Settings:
         if self.deterministic:
             return 1
         return self.workers or max(2, os.cpu_count() or 1)
+
+    def clock(self, limit_s: float) -> Clock:
+        """Return the clock of a command with this limit."""
+        return Clock(limit_s, Work() if self.deterministic else None)
 
 
 class _Watcher(cp_model.CpSolverSolutionCallback):
@@ -105,9 +142,9 @@ def _solver(settings: Settings, limit_s: float) -> cp_model.CpSolver:
 
 
 def search(
-    model: cp_model.CpModel, settings: Settings, limit_s: float, tell: Callable[[int, int], None] | None = None
+    model: cp_model.CpModel, settings: Settings, clock: Clock, tell: Callable[[int, int], None] | None = None
 ) -> tuple[cp_model.CpSolver, int]:
-    """Solve `model` and return the solver with its status.
+    """Solve `model` in the time left on `clock`, which is charged for it; return the solver with its status.
 
     `tell` is given value and bound of each solution that is found.
 
@@ -116,7 +153,8 @@ def search(
     KeyboardInterrupt
         After the search has been stopped.
     """
-    solver = _solver(settings, limit_s)
+    clock.charge(len(model.proto.constraints) * BUILDING)
+    solver = _solver(settings, clock.left_s)
     watcher = _Watcher(tell) if tell else None
     found: list[int | BaseException] = []
     done = threading.Event()  # not Thread.join: interrupted, it takes the thread for finished (bpo-45274)
@@ -129,13 +167,13 @@ def search(
         done.set()
 
     threading.Thread(target=work, daemon=True).start()
-    clock = Clock(limit_s + GRACE_S)
+    overrun = Clock(clock.left_s + GRACE_S)
     try:
         while not done.wait(0.1):
-            if not clock.left_s and not settings.deterministic:
+            if not overrun.left_s and not settings.deterministic:
                 solver.stop_search()
                 done.wait(GRACE_S)
-                clock = Clock(GRACE_S)
+                overrun = Clock(GRACE_S)
     except KeyboardInterrupt:
         solver.stop_search()
         done.wait(5 * GRACE_S)
@@ -143,4 +181,5 @@ def search(
     outcome = found[0]
     if isinstance(outcome, BaseException):
         raise outcome
+    clock.charge(solver.response_proto.deterministic_time)
     return solver, outcome

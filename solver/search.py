@@ -104,7 +104,7 @@ class Search:
         key = amount_key(name)
         if "weighted_e2e" in {key, *limits}:
             require_small_weights(self.problem)
-        clock = Clock(min(self.clock.left_s, self.clock.left_s if time_limit is None else time_limit))
+        clock = self.clock.part(time_limit)
         bound = max(at_least, self.bounds.amount(key))
         if any(self.bounds.amount(other) > limit for other, limit in limits.items()):
             return Answer(None, None, True)
@@ -202,7 +202,7 @@ class Search:
         if answer.best is not None and not conclusive:
             hint(built.variables, answer.best.schedule)
         built.bound_from_below(answer.bound)
-        solver, status = search(built.model, self.settings, clock.left_s, built.teller(self.tell))
+        solver, status = search(built.model, self.settings, clock, built.teller(self.tell))
         if status == cp_model.MODEL_INVALID:
             raise RuntimeError(f"CP-SAT rejects the model: {built.model.validate()}")
         best, bound = answer.best, answer.bound
@@ -236,4 +236,4 @@ class Search:
 
 def _share(clock: Clock) -> Clock:
     """Return the clock of a trial."""
-    return Clock(max(TRIAL_SHARE * clock.left_s, min(1.0, clock.left_s)))
+    return clock.part(max(TRIAL_SHARE * clock.left_s, 1.0))
