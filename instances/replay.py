@@ -128,8 +128,16 @@ def initial_view(request: Request) -> View:
     return View(status, phase, request.computed_before, request.emitted_before, request.prompt_tokens)
 
 
-class _Engine:
-    """The states of all requests, moved on iteration by iteration."""
+class Replayer:
+    """The states of all requests, moved on iteration by iteration.
+
+    Attributes
+    ----------
+    views
+        State per request, as it stands.
+    resident
+        Ids of the residents, in the order of their admission.
+    """
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -139,6 +147,7 @@ class _Engine:
         self.resident = [r.id for r in instance.requests if r.progress is not None]
 
     def run(self, index: int, iteration: Iteration) -> Step:
+        """Move on by one iteration and return what it did."""
         step = Step(index, iteration)
         named = (*iteration.restore, *iteration.evict, *iteration.prefill, *iteration.decode)
         step.before = {name: self.views[name] for name in named if name in self.views}
@@ -217,7 +226,7 @@ class _Engine:
 
 def replay(instance: Instance, schedule: Schedule) -> Replay:
     """Return what every iteration of `schedule` does, whether it is legal or not."""
-    engine = _Engine(instance)
+    engine = Replayer(instance)
     steps = tuple(engine.run(index, iteration) for index, iteration in enumerate(schedule.iterations))
     times = {name: tuple(found) for name, found in engine.times.items()}
     return Replay(steps, times, dict(engine.views))
