@@ -78,7 +78,7 @@ class Bounds:
         total = iterations * piece.base_us
         for job in jobs:
             total += self.problem.prefill_curve(piece, job)[-1]
-            total += self.problem.decode_curve(piece, job)[-1] if decodes else 0
+            total += self.problem.least_decode_curve(piece, job)[-1] if decodes else 0
         return total
 
     @cached_property
@@ -123,7 +123,8 @@ class Bounds:
                 continue
             context = job.held + job.left + 1
             passed = -(job.last_token or 0)
-            shortest = max(p.base_us + p.decode_us(context) + p.tile_us(1) for p in self.pieces)
+            token_us = self.problem.least_token_us
+            shortest = max(p.base_us + token_us(p, job, context) + p.tile_us(1) for p in self.pieces)
             best = max(best, shortest + passed)
         return max(best, self._running_us())
 
@@ -138,7 +139,8 @@ class Bounds:
         for piece in self.pieces:
             decodes = 0
             for last, index in running:
-                decodes += piece.decode_us(self.problem.jobs[index].held + 1)
+                job = self.problem.jobs[index]
+                decodes += self.problem.least_token_us(piece, job, job.held + 1)
                 best = max(best, piece.base_us + decodes - last)
         return best
 
@@ -165,7 +167,7 @@ class Bounds:
 
     def _chain_us(self, piece: Piece, job: Job) -> int:
         """Return what `piece` charges at least between the first and the last token of `job`."""
-        return job.decodes * piece.base_us + self.problem.decode_curve(piece, job)[-1]
+        return job.decodes * piece.base_us + self.problem.least_decode_curve(piece, job)[-1]
 
     @cached_property
     def weighted_e2e(self) -> int:

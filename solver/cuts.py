@@ -51,27 +51,27 @@ class Cuts:
         self.unit = units.pop() if len(units) == 1 else 1
 
     def add_waiting_bound(self) -> None:
-        """Add: end[k] <= latest arrival + Σ_{l<=k} cost[l], for costs of one piece.
+        """Add: end[k] <= latest release + Σ_{l<=k} cost[l], for costs of one piece.
 
         Proof: some best solution has the least ends for its batches (`solver.timing`). Such an end is a longest path:
-        it starts with an arrival a, adds the costs of iterations in a row, and may jump back from iteration l to k
+        it starts with a release a, adds the costs of iterations in a row, and may jump back from iteration l to k
         by a gap limit G, which adds -G. The iterations k+1..l lie in that gap, so their costs sum to at most G, and
         a jump back takes at least as much as was added beyond k. So the path to k is at most a + Σ_{l<=k} cost[l].
         """
         if len(self.constraints.costs) > 1:
             return
-        latest = self.problem.ticks(max(job.arrival for job in self.problem.jobs))
+        latest = self.problem.ticks(max(job.release for job in self.problem.jobs))
         total: Expression = latest
         for k in self.steps:
             total = total + self.constraints.costs[0][k]
             self.model.add(self.v.end[k] <= total)
 
     def add_gap_windows(self) -> None:
-        """Add: w iterations in a row hold a decode of every request that stays in phase decode throughout.
+        """Add: w iterations in a row hold a token of every request that has emitted before and goes on after them.
 
         Proof: a gap that closes in iteration l and opened in k holds the iterations k+1..l, each at least as long as
-        the shortest, so l - k <= w = ⌊G / shortest⌋. If the prefill is done before k and the request is unfinished
-        after k+w-1, its next token from k-1 on comes by k-1+w.
+        the shortest, so l - k <= w = ⌊G / shortest⌋. If the first token came before k and the request is unfinished
+        after k+w-1, its next token from k-1 on comes by k-1+w, whether a decode or a prefill again emits it.
         """
         gap, shortest = self.caps.get("max_tbt"), self.problem.shortest_us
         if gap is None or not shortest:
@@ -84,10 +84,10 @@ class Cuts:
                     self._window(job, k, window)
 
     def _window(self, job: Job, k: int, window: int) -> None:
-        decodes = sum(self.v.decode[job.index][k : k + window])
+        tokens = sum(self.v.later[job.index][k : k + window])
         last = k + window - 1
-        row = self.model.add(decodes + self.v.finished_before(job, last) + (1 - self.v.used[last]) >= 1)
-        flag = self.v.done_before(job, k)
+        row = self.model.add(tokens + self.v.finished_before(job, last) + (1 - self.v.used[last]) >= 1)
+        flag = self.v.begun_before(job, k)
         if isinstance(flag, cp_model.IntVar):
             row.only_enforce_if(flag)
 
@@ -109,11 +109,11 @@ class Cuts:
             units = sum(self.v.units[job.index][k] for job in self.problem.jobs if job.left)
             for job in self.problem.jobs:
                 if job.decodes:
-                    decode = self.v.decode[job.index][k]
-                    self.model.add(chunks <= budget - (budget - most) * decode)
+                    running = self.v.done_before(job, k) - self.v.finished_before(job, k)
+                    self.model.add(chunks <= budget - (budget - most) * running)
                     if self.unit > 1:
                         whole, beside = budget // self.unit, most // self.unit
-                        self.model.add(units <= whole - (whole - beside) * decode)
+                        self.model.add(units <= whole - (whole - beside) * running)
 
     def _tokens_beside_decode(self, gap: int) -> int | None:
         found = []
@@ -127,13 +127,13 @@ class Cuts:
     def add_completion_order(self) -> None:
         """Add the single-machine relaxation of first tokens.
 
-        For requests i, j with a prefill, o[j,i] says that the prefill of j is done no later than that of i; one of
+        For requests i, j with a prefill, o[j,i] says that j emits its first token no later than i; one of
         o[i,j], o[j,i] holds. Then, for every arrival r <= a_i and S = {j: a_j >= r}, and for every piece,
         K T_i >= K r + Σ_{j in S} (K W_j + base left_j) o[j,i], with o[i,i] = 1.
 
         Proof: by T_i all tokens of i and of the j before it are prefilled. They are prefilled by iterations that
         start at r or later, each of which lasts at least base + its work and holds at most K of them.
-        Also Σ_k (1 - done before k) iterations have run by T_i, each with its base: T_i >= base·that + Σ_j W_j o[j,i].
+        Also Σ_k (1 - begun before k) iterations have run by T_i, each with its base: T_i >= base·that + Σ_j W_j o[j,i].
         """
         jobs = [job for job in self.problem.jobs if job.left]
         order: dict[tuple[int, int], Expression] = {(job.index, job.index): 1 for job in jobs}
@@ -142,7 +142,7 @@ class Cuts:
             order[a.index, b.index] = flag
             order[b.index, a.index] = 1 - flag
             for k in self.steps:
-                done_a, done_b = self.v.done[a.index][k], self.v.done[b.index][k]
+                done_a, done_b = self.v.begun[a.index][k], self.v.begun[b.index][k]
                 self.model.add_implication(done_b, done_a).only_enforce_if(flag)
                 self.model.add_implication(done_a, done_b).only_enforce_if(flag.negated())
         for piece in self.problem.cost.pieces:
@@ -157,18 +157,18 @@ class Cuts:
             late = [j for j in jobs if j.arrival >= release]
             load = sum((budget * work[j.index] + base * j.left) * order[j.index, job.index] for j in late)
             self.model.add(budget * first >= budget * ticks(release) + load)
-        count = sum(1 - self.v.done_before(job, k) for k in self.steps)
+        count = sum(1 - self.v.begun_before(job, k) for k in self.steps)
         self.model.add(budget * count >= sum(j.left * order[j.index, job.index] for j in jobs))
         self.model.add(first >= base * count + sum(work[j.index] * order[j.index, job.index] for j in jobs))
 
     def add_decode_chains(self) -> None:
         """Add: L_i >= T_i + decodes·base + their work, for every piece.
 
-        Proof: after its first token, request i needs that many iterations, one for each decode.
+        Proof: after its first token, request i needs that many iterations, one for each further token.
         """
         for piece in self.problem.cost.pieces:
             for job in self.problem.jobs:
                 if job.index in self.objectives.first_token:
-                    chain = job.decodes * piece.base_us + self.problem.decode_curve(piece, job)[-1]
+                    chain = job.decodes * piece.base_us + self.problem.least_decode_curve(piece, job)[-1]
                     last, first = self.objectives.last_token[job.index], self.objectives.first_token[job.index]
                     self.model.add(last >= first + self.problem.ticks(chain))

@@ -97,7 +97,7 @@ def _iterations_within(problem: Problem, time_us: int, *, decodes: bool) -> int:
     counts = [time_us // problem.shortest_us] if problem.shortest_us else [problem.count_bound]
     for piece in problem.cost.pieces:
         work = sum(problem.prefill_curve(piece, job)[-1] for job in problem.jobs)
-        work += sum(problem.decode_curve(piece, job)[-1] for job in problem.jobs) if decodes else 0
+        work += sum(problem.least_decode_curve(piece, job)[-1] for job in problem.jobs) if decodes else 0
         if piece.base_us:
             counts.append((time_us - work) // piece.base_us)
     return min(counts)
@@ -107,20 +107,22 @@ def serial_end_us(problem: Problem, iterations: int) -> int:
     """Return an end that no earliest-time schedule of at most `iterations` iterations exceeds.
 
     Proof: the earliest ends under arrivals and gap limits are longest paths of difference constraints; a path adds
-    durations of distinct iterations to one arrival and subtracts gap limits, so it is at most the latest arrival plus
-    all durations. These sum to at most the bases and all work of every piece, tiles and padding at their largest.
+    durations of distinct iterations to one release and subtracts gap limits, so it is at most the latest release plus
+    all durations. These sum to at most the bases and all work of every piece, tiles and padding at their largest, and
+    whatever evictions add.
     """
-    total = max(job.arrival for job in problem.jobs) + iterations * us_from_ps(problem.cost.eager_ps)
+    total = max(job.release for job in problem.jobs) + iterations * us_from_ps(problem.cost.eager_ps)
     for piece in problem.cost.pieces:
         total += iterations * (piece.base_us + _largest_extra_us(problem, piece))
         total += sum(problem.prefill_curve(piece, job)[-1] for job in problem.jobs)
         total += sum(problem.decode_curve(piece, job)[-1] for job in problem.jobs)
+        total += problem.most_eviction_us(piece)
     return total
 
 
 def _largest_extra_us(problem: Problem, piece: Piece) -> int:
     """Return the most that tiles and padding add to one iteration."""
-    most = min(problem.engine.max_num_batched_tokens, sum(job.left + 1 for job in problem.jobs))
+    most = min(problem.engine.max_num_batched_tokens, sum(problem.most_tokens(job) for job in problem.jobs))
     sizes = problem.cost.capture_sizes
     return piece.tile_us(most) + (sizes[-1] * us_from_ps(piece.decode_ps) if sizes else 0)
 

@@ -53,9 +53,9 @@ class Objectives:
 
     @cached_property
     def first_token(self) -> dict[int, cp_model.IntVar]:
-        """Add T_i >= end[k] while the prefill of i is not done before k, and return the T_i."""
+        """Add T_i >= end[k] while i has not begun to emit before k, and return the T_i."""
         return {
-            job.index: self._reached_by(job, self.v.done_before, "first_token")
+            job.index: self._reached_by(job, self.v.begun_before, "first_token")
             for job in self.problem.jobs
             if not job.request.starts_in_decode
         }
@@ -126,8 +126,8 @@ class Objectives:
             for k in self.steps:
                 latest = self.model.new_int_var(min(before, 0), self.v.horizon, f"latest_token_{job.index}_{k}")
                 self.model.add(latest <= self.v.end[k])
-                paused: list[cp_model.LiteralT] = [self.v.decode[job.index][k].negated()]
-                flag = self.v.done_before(job, k)
+                paused: list[cp_model.LiteralT] = [self.v.later[job.index][k].negated()]
+                flag = self.v.begun_before(job, k)
                 if isinstance(flag, cp_model.IntVar):
                     paused.append(flag)
                 if k or not job.left:
@@ -151,7 +151,7 @@ class Objectives:
         for k in self.steps:
             before = latest[k - 1] if k else self._before_start(job)
             if k or not job.left:
-                yield self.v.end[k] - before, [self.v.decode[job.index][k]]
+                yield self.v.end[k] - before, [self.v.later[job.index][k]]
         if not self.complete:
             # A relaxation stops early, but the next token of an unfinished request still takes one iteration.
             last = self.steps[-1]
@@ -159,28 +159,28 @@ class Objectives:
             yield open_gap, [self.v.finished[job.index][last].negated()]
 
     def _gap_pairs(self, job: Job, window: int) -> Iterator[tuple[Expression, list[cp_model.LiteralT]]]:
-        """Yield the gaps between iterations at most `window` apart: a decode in k, none since the token in k - apart.
+        """Yield the gaps between iterations at most `window` apart: a token in k, none since the one in k - apart.
 
         Wider gaps hold too many iterations to be short enough, and the cut on gap windows forbids them.
         """
-        decode = self.v.decode[job.index]
+        later = self.v.later[job.index]
         for k in self.steps:
             for before, literals in self._quiet_since(job, k, window):
-                yield self.v.end[k] - before, [decode[k], *literals]
+                yield self.v.end[k] - before, [later[k], *literals]
             if not self.complete:
                 # A prefix model stops here, but the next token of an unfinished request still takes one iteration.
-                unfinished = [self.v.used[k], self.v.finished[job.index][k].negated(), decode[k].negated()]
+                unfinished = [self.v.used[k], self.v.finished[job.index][k].negated(), later[k].negated()]
                 unfinished += [self.v.used[m].negated() for m in self.steps[k + 1 : k + 2]]
                 shortest = self.problem.ticks(self.problem.shortest_us)
                 for before, literals in self._quiet_since(job, k, window - 1):
                     yield self.v.end[k] + shortest - before, [*unfinished, *literals]
 
     def _quiet_since(self, job: Job, k: int, window: int) -> Iterator[tuple[Expression, list[cp_model.LiteralT]]]:
-        """Yield ends before k since which job may have been quiet: no decode between, its prefill done by then."""
+        """Yield ends before k since which job may have been quiet: it had begun by then, no token between."""
         for start in range(k - 1, max(-2, k - 1 - window), -1):
-            quiet: list[cp_model.LiteralT] = [self.v.decode[job.index][m].negated() for m in range(start + 1, k)]
+            quiet: list[cp_model.LiteralT] = [self.v.later[job.index][m].negated() for m in range(start + 1, k)]
             if start >= 0:
-                yield self.v.end[start], [*quiet, *([self.v.done[job.index][start]] if job.left else [])]
+                yield self.v.end[start], [*quiet, *([self.v.begun[job.index][start]] if job.left else [])]
             elif start == -1 and not job.left:
                 yield self._before_start(job), quiet
 

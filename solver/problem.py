@@ -45,7 +45,9 @@ class Job:
     decodes
         Decode steps after the prefill.
     arrival
-        In ticks from the origin.
+        In µs from the origin; latencies count from it.
+    release
+        In µs from the origin; no iteration works on it before: its arrival, or a later time of admission that is held.
     """
 
     index: int
@@ -57,6 +59,7 @@ class Job:
     left: int
     decodes: int
     arrival: int
+    release: int
 
     @property
     def resident(self) -> bool:
@@ -89,22 +92,27 @@ class Problem:
     ----------
     instance
         With `preemption` none: eviction has a model of its own.
+    releases_us
+        Per request, a time before which it may not start, beside its arrival.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, releases_us: Mapping[str, int] | None = None) -> None:
         require_modelled(instance)
         self.instance = instance
         self.engine = instance.engine
         self.cost = instance.cost
         self.origin_us = instance.origin_us
+        self.releases_us = dict(releases_us or {})
         self.jobs = tuple(self._job(i, r) for i, r in enumerate(instance.requests))
 
     def _job(self, index: int, request: Request) -> Job:
         left = request.prefill_left
         unit = self.engine.chunk_quantum if self.engine.enable_chunked_prefill else max(left, 1)
         units, remainder = divmod(left, unit)
+        arrival = request.arrival_us - self.origin_us
+        release = max(arrival, self.releases_us.get(request.id, request.arrival_us) - self.origin_us)
         return Job(index, request, request.computed_before, unit, units, remainder, left, request.decodes_left,
-                   request.arrival_us - self.origin_us)
+                   arrival, release)
 
     def prefill_curve(self, piece: Piece, job: Job) -> list[int]:
         """Return the µs of the first m units of the prefill, m = 0..units, then of the whole prefill."""
@@ -120,6 +128,22 @@ class Problem:
             curve.append(total)
         return curve
 
+    def least_token_us(self, piece: Piece, job: Job, context: int) -> int:
+        """Return the least that `piece` charges for a token after the first, emitted with `context` tokens held."""
+        return piece.decode_us(context)
+
+    def least_decode_curve(self, piece: Piece, job: Job) -> list[int]:
+        """Return the least µs of the first t tokens after the first one to come, t = 0..decodes."""
+        return self.decode_curve(piece, job)
+
+    def most_tokens(self, job: Job) -> int:
+        """Return the most tokens of `job` in one iteration, limits aside."""
+        return job.left + 1
+
+    def most_eviction_us(self, piece: Piece) -> int:
+        """Return the most µs that evictions add to the work of `piece` in a whole schedule."""
+        return 0
+
     @cached_property
     def too_long(self) -> int | None:
         """Length of a cost table that is too long to build, None where all are fine."""
@@ -131,7 +155,7 @@ class Problem:
         """µs per tick: the greatest common divisor of every time in the instance."""
         amounts = {us_from_ps(self.cost.eager_ps)}
         for job in self.jobs:
-            amounts |= {job.arrival, -(job.last_token or 0)}
+            amounts |= {job.arrival, job.release, -(job.last_token or 0)}
             amounts |= {v for piece in self.cost.pieces for v in self.prefill_curve(piece, job)}
             amounts |= {v for piece in self.cost.pieces for v in self.decode_curve(piece, job)}
         for piece in self.cost.pieces:
@@ -144,12 +168,12 @@ class Problem:
         """Return the problem with a tick on whose grid an optimum of the objective `name` under `caps` lies.
 
         Proof: for fixed batches the best ends are the least solution of difference constraints (`solver.timing`), so
-        they are sums and differences of durations, arrivals and gap limits, all multiples of their common divisor.
+        they are sums and differences of durations, releases and gap limits, all multiples of their common divisor.
         Where gaps themselves are minimised, the best one is a mean over a cycle of constraints, rounded up to µs.
-        With one common arrival waiting never shortens a gap, so ends are sums of durations alone.
+        With one common release waiting never shortens a gap, so ends are sums of durations alone.
         """
         tick = self.tick_us
-        if len({job.arrival for job in self.jobs}) > 1:
+        if len({job.release for job in self.jobs}) > 1:
             if name == "max_tbt":
                 tick = 1
             tick = gcd(tick, caps.get("max_tbt", 0))

@@ -61,6 +61,22 @@ class Variables:
         low = 1 if constant else 0
         return [self.model.new_int_var(low, 1, f"{name}_{job.index}_{k}") for k in range(self.iterations)]
 
+    @property
+    def begun(self) -> list[list[cp_model.IntVar]]:
+        """``begun[i][k]``: job i has emitted a token by the end of k (monotone)."""
+        return self.done
+
+    @property
+    def later(self) -> list[list[cp_model.IntVar]]:
+        """``later[i][k]``: job i emits a token at the end of k, and not its first one."""
+        return self.decode
+
+    def begun_before(self, job: Job, k: int) -> Expression:
+        """Return whether job has emitted a token before iteration k."""
+        if not job.left:
+            return 1
+        return self.begun[job.index][k - 1] if k else 0
+
     def done_before(self, job: Job, k: int) -> Expression:
         """Return whether the prefill is complete before iteration k."""
         if not job.left:
