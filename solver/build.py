@@ -8,7 +8,9 @@ from ortools.sat.python import cp_model
 
 from instances.objectives import OBJECTIVES
 from solver import cuts
+from solver.choices import Fixing
 from solver.constraints import Constraints
+from solver.fixing import Fixings
 from solver.horizon import Horizon
 from solver.objectives import Objectives
 from solver.problem import Problem
@@ -30,12 +32,19 @@ class Model:
         Objective.
     caps
         Largest amounts allowed in µs, the objective's own included.
-    no_pause
+    no_pause, fixing
         As for `solve`.
     """
 
     def __init__(
-        self, problem: Problem, size: Horizon, name: str, caps: Mapping[str, int], *, no_pause: bool = False
+        self,
+        problem: Problem,
+        size: Horizon,
+        name: str,
+        caps: Mapping[str, int],
+        *,
+        no_pause: bool = False,
+        fixing: Fixing | None = None,
     ) -> None:
         self.problem = problem = problem.scaled_for(name, caps)
         self.size = size
@@ -47,6 +56,8 @@ class Model:
         self.objectives = Objectives(self.variables, complete=size.complete, longest_gap=gap)
         self.constraints = Constraints(self.variables, complete=size.complete, no_pause=no_pause)
         self.constraints.add_all()
+        if fixing is not None:
+            Fixings(self.constraints, fixing).add_all()
         cuts.add_all(self.constraints, self.objectives, name, caps)
         self.amount = self.objectives.amount(name)
         for other, cap in caps.items():

@@ -6,8 +6,9 @@ from ortools.sat.python import cp_model
 
 from instances.cost_model import Piece
 from instances.units import us_from_ps
+from solver.lookup import Expression
 from solver.problem import Job
-from solver.variables import Expression, Variables
+from solver.variables import Variables
 
 
 class Constraints:
@@ -85,12 +86,12 @@ class Constraints:
 
     def tokens(self, k: int) -> Expression:
         """Return the tokens of iteration k."""
-        chunks = sum(self.v.chunk(job, k) for job in self.problem.jobs if job.left)
+        chunks = sum(self.v.chunk(job, k) for job in self.problem.prefilling)
         return chunks + sum(self.v.decode[job.index][k] for job in self.problem.jobs if job.decodes)
 
     def add_durations(self) -> None:
         """Add: end >= end before + cost, for each piece; idle time may be added anywhere."""
-        extra = [self._eager(k) for k in self.steps]
+        extra = [self._eager(k) + self.v.moving_time(k) for k in self.steps]
         self.costs = [self._piece_costs(piece, extra) for piece in self.problem.cost.pieces]
         for k in self.steps:
             for cost in self.costs:
@@ -98,23 +99,21 @@ class Constraints:
 
     def _piece_costs(self, piece: Piece, extra: list[Expression]) -> list[Expression]:
         """Return what `piece` charges per iteration, in ticks."""
-        v, ticks = self.v, self.problem.ticks
-        curves = [v.prefill_time(piece, job) for job in self.problem.jobs if job.left]
-        curves += [v.decode_time(piece, job) for job in self.problem.jobs if job.decodes]
+        work = self.v.work(piece)
         costs: list[Expression] = []
         for k in self.steps:
-            work = sum(curve[k] - (curve[k - 1] if k else 0) for curve in curves)
-            cost = work + ticks(piece.base_us) * v.used[k] + extra[k]
+            cost = work[k] + self.problem.ticks(piece.base_us) * self.v.used[k] + extra[k]
             costs.append(cost + self._tiles(piece, k) + self._padding(piece, k))
         return costs
 
     def _tiles(self, piece: Piece, k: int) -> Expression:
-        """Return the tile cost: tiles x tile_tokens >= tokens, and the amount of so many tiles."""
+        """Return the tile cost: tiles = ⌈tokens / tile_tokens⌉, and the amount of so many tiles."""
         if not piece.tile_ps or piece.tile_tokens is None:
             return 0
         most = -(-self.engine.max_num_batched_tokens // piece.tile_tokens)
         tiles = self.model.new_int_var(0, most, f"tiles_{k}")
         self.model.add(piece.tile_tokens * tiles >= self.tokens(k))
+        self.model.add(piece.tile_tokens * (tiles - 1) <= self.tokens(k) - 1)
         amounts = [self.problem.ticks(us_from_ps(piece.tile_ps * n)) for n in range(most + 1)]
         return self.v.curve(amounts, [tiles], f"tile_cost_{k}")[0]
 
@@ -131,6 +130,7 @@ class Constraints:
         self.model.add(padded >= decodes)
         pure = self.v.prefill_iteration[k].negated()
         self.model.add(padding >= padded - decodes).only_enforce_if(pure)
+        self.model.add(padding == 0).only_enforce_if(pure.negated())
         return self.problem.ticks(us_from_ps(piece.decode_ps)) * padding
 
     def _eager(self, k: int) -> Expression:
@@ -145,12 +145,12 @@ class Constraints:
         return self.problem.ticks(us_from_ps(cost.eager_ps)) * eager
 
     def add_arrivals(self) -> None:
-        """Add the arrival chain: start >= Σ_j (a_j - a_{j-1}) h[j,k] over the distinct arrivals in order.
+        """Add the arrival chain: start >= Σ_j (a_j - a_{j-1}) h[j,k] over the distinct releases in order.
 
         h[j,k] says that some request of rank >= j works in iteration k or before. Starts never decrease, so an
         iteration after one that had to wait for a_j starts after it too; one row says all arrivals at once.
         """
-        ranks = sorted({job.arrival for job in self.problem.jobs})
+        ranks = sorted({0, *(job.release for job in self.problem.jobs)})
         before: list[Expression] = [0] * len(ranks)
         for k in self.steps:
             waits: list[Expression] = []
@@ -158,7 +158,7 @@ class Constraints:
                 flag = self.model.new_bool_var(f"reached_{j}_{k}")
                 self.model.add(flag >= before[j])
                 for job in self.problem.jobs:
-                    if job.arrival >= ranks[j]:
+                    if job.release >= ranks[j]:
                         self.model.add(flag >= self.v.prefills[job.index][k])
                 if j > 1:
                     self.model.add(flag <= before[j - 1])
@@ -182,15 +182,12 @@ class Constraints:
             self.model.add_linear_expression_in_domain(units, inner_units).only_enforce_if(ends.negated())
 
     def add_seats(self) -> None:
-        """Add: Σ (started - finished before) <= S."""
+        """Add: Σ resident <= S."""
         seats = self.engine.max_num_seqs
         if seats is None or seats >= len(self.problem.jobs):
             return
         for k in self.steps:
-            residents = [
-                self.v.started[job.index][k] - self.v.finished_before(job, k) for job in self.problem.jobs
-            ]
-            self.model.add(sum(residents) <= seats)
+            self.model.add(sum(self.v.resident(job, k) for job in self.problem.jobs) <= seats)
 
     def add_kv_pool(self) -> None:
         """Add: Σ blocks <= pool, where block_size x blocks >= tokens held by a resident at the end of k."""
@@ -200,8 +197,7 @@ class Constraints:
         for k in self.steps:
             blocks: list[Expression] = []
             for job in self.problem.jobs:
-                held = self.v.tokens_held(job, k) - job.held * (1 - self.v.started[job.index][k])
-                held -= job.peak * self.v.finished_before(job, k)
+                held = self.v.tokens_in_pool(job, k)
                 if size == 1:
                     blocks.append(held)
                     continue
@@ -211,13 +207,12 @@ class Constraints:
             self.model.add(sum(blocks) <= pool)
 
     def add_partial_prefills(self) -> None:
-        """Add: Σ (started - done) <= max_partial_prefills."""
+        """Add: Σ partial <= max_partial_prefills."""
         limit = self.engine.max_partial_prefills
         if limit is None or limit >= len(self.problem.jobs):
             return
         for k in self.steps:
-            partial = [self.v.started[j.index][k] - self.v.done[j.index][k] for j in self.problem.jobs if j.left]
-            self.model.add(sum(partial) <= limit)
+            self.model.add(sum(self.v.partial(job, k) for job in self.problem.prefilling) <= limit)
 
     def add_mixing(self) -> None:
         """Add: decode <= 1 - (some prefill in k), where batches may not be mixed."""
@@ -228,9 +223,8 @@ class Constraints:
                 self.model.add(self.v.decode[job.index][k] <= 1 - self.v.prefill_iteration[k])
 
     def add_no_pause(self) -> None:
-        """Add: decode >= used + done before - finished before - 1."""
+        """Add: decode >= used + ready - 1."""
         v = self.v
         for job in self.problem.jobs:
             for k in self.steps:
-                must = v.used[k] + v.done_before(job, k) - v.finished_before(job, k) - 1
-                self.model.add(v.decode[job.index][k] >= must)
+                self.model.add(v.decode[job.index][k] >= v.used[k] + v.ready(job, k) - 1)

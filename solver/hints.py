@@ -76,5 +76,7 @@ def finish(variables: Variables, batches: list[Batch]) -> list[Batch]:
 
 def timed(variables: Variables, batches: list[Batch], gap_limits: Mapping[str, int]) -> Schedule | None:
     """Return the batches as a schedule at the earliest times under gap limits in µs, None where impossible."""
-    instance = variables.problem.instance
-    return earliest(instance, durations(instance, batches, "exact"), gap_limits)
+    problem = variables.problem
+    return earliest(
+        problem.instance, durations(problem.instance, batches, "exact"), gap_limits, problem.releases_us
+    )

@@ -13,6 +13,7 @@ from instances.instance import Instance
 from instances.metrics import amounts
 from instances.schedule import Schedule
 from instances.units import ms_from_us
+from solver.choices import Fixing
 from solver.problem import Problem
 from solver.timing import Batch, durations, earliest
 
@@ -32,9 +33,13 @@ class Candidate:
         return all(self.amounts[name] <= limit for name, limit in limits.items())
 
 
-def candidate(instance: Instance, schedule: Schedule, *, no_pause: bool = False) -> Candidate | None:
-    """Return `schedule` with its amounts, None where the checker rejects it."""
+def candidate(
+    instance: Instance, schedule: Schedule, *, no_pause: bool = False, fixing: Fixing | None = None
+) -> Candidate | None:
+    """Return `schedule` with its amounts, None where the checker rejects it or it chooses what is held otherwise."""
     if violations(instance, schedule, no_pause=no_pause):
+        return None
+    if fixing is not None and not fixing.admits(instance, schedule):
         return None
     return Candidate(schedule, amounts(instance, schedule))
 
@@ -49,19 +54,25 @@ class Incumbents:
         Of the solver.
     no_pause
         Keep only schedules without pauses.
+    fixing
+        Keep only schedules that choose so.
     """
 
     problem: Problem
     no_pause: bool = False
+    fixing: Fixing | None = None
     found: list[Candidate] = field(default_factory=list)
     _stalls: set[int] = field(default_factory=set)
 
     def add(self, schedule: Schedule) -> Candidate | None:
         """Keep a schedule if the checker accepts it; return it with its amounts."""
-        known = candidate(self.problem.instance, schedule, no_pause=self.no_pause)
+        known = self._judged(schedule)
         if known is not None:
             self.found.append(known)
         return known
+
+    def _judged(self, schedule: Schedule) -> Candidate | None:
+        return candidate(self.problem.instance, schedule, no_pause=self.no_pause, fixing=self.fixing)
 
     def add_heuristics(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Run the heuristics; a policy that fails on the instance is left out."""
@@ -102,8 +113,8 @@ class Incumbents:
         if known.amounts["max_tbt"] <= limits["max_tbt"]:
             return None
         gap_limits = {r.id: limits["max_tbt"] for r in self.problem.instance.requests}
-        schedule = earliest(self.problem.instance, known.schedule, gap_limits)
-        moved = None if schedule is None else candidate(self.problem.instance, schedule, no_pause=self.no_pause)
+        schedule = earliest(self.problem.instance, known.schedule, gap_limits, self.problem.releases_us)
+        moved = None if schedule is None else self._judged(schedule)
         return moved if moved is not None and moved.obeys(limits) else None
 
 

@@ -8,6 +8,7 @@ from instances.instance import Instance
 from instances.metrics import report
 from instances.objectives import Objective, amount_key, objective
 from instances.schedule import Schedule
+from solver.choices import Fixing
 from solver.result import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result
 from solver.run import Progress, Settings
 from solver.search import Answer, Search
@@ -25,6 +26,7 @@ def solve(
     deterministic: bool = False,
     max_preemptions: int = 1,
     known: Iterable[Schedule] = (),
+    fixing: Fixing | None = None,
     on_progress: Progress | None = None,
 ) -> Result:
     """Return the best schedule for one objective, with a proved bound.
@@ -50,6 +52,9 @@ def solve(
         Evictions allowed per request; without effect yet, because instances with preemption are refused.
     known
         Schedules from elsewhere: the answer is never worse than a valid one among them.
+    fixing
+        Choices that are held as some schedule made them (`solver.choices`); value and bound are those of the
+        schedules that choose alike.
     on_progress
         Called with one line now and then.
 
@@ -61,7 +66,7 @@ def solve(
     wanted = objective(minimize)
     settings = Settings(workers, seed, deterministic)
     search = Search(
-        instance, settings, settings.clock(time_limit), no_pause=no_pause, known=known, tell=on_progress
+        instance, settings, settings.clock(time_limit), no_pause=no_pause, known=known, fixing=fixing, tell=on_progress
     )
     answer = search.optimum(wanted.name, search.problem.limits(limits))
     return _result(search, wanted, answer)

@@ -16,6 +16,7 @@ from instances.objectives import amount_key
 from instances.schedule import Schedule
 from solver.bounds import Bounds
 from solver.build import LARGEST_MODEL, Model, estimated_size
+from solver.choices import Fixing
 from solver.hints import extract, finish, hint, timed
 from solver.horizon import PREFIX_METRICS, Horizon, complete_horizon, prefix_horizon, require_small_weights
 from solver.incumbent import Candidate, Incumbents
@@ -56,7 +57,7 @@ class Search:
     ----------
     instance, settings, clock
         What, how, and for how long.
-    no_pause, known
+    no_pause, known, fixing
         As for `solve`.
     tell
         Told one line now and then.
@@ -70,6 +71,7 @@ class Search:
         *,
         no_pause: bool = False,
         known: Iterable[Schedule] = (),
+        fixing: Fixing | None = None,
         tell: Progress | None = None,
     ) -> None:
         self.instance = instance
@@ -77,9 +79,11 @@ class Search:
         self.clock = clock
         self.no_pause = no_pause
         self.tell = tell
-        self.problem = Problem(instance)
+        self.fixing = fixing
+        self._free_decodes = fixing is None or "decodes" not in fixing.kinds  # so a prefix may go on with any
+        self.problem = Problem(instance, fixing.releases_us if fixing else None)
         self.bounds = Bounds(self.problem)
-        self.incumbents = Incumbents(self.problem, no_pause)
+        self.incumbents = Incumbents(self.problem, no_pause, fixing)
         for schedule in known:
             self.incumbents.add(schedule)
         self.incumbents.add_heuristics(stop=lambda: not clock.left_s)
@@ -111,7 +115,7 @@ class Search:
         best = self.incumbents.best(key, limits)
         answer = Answer(best, bound, best is not None and best.amounts[key] <= bound)
         try:
-            if not answer.proved and PREFIX_METRICS.issuperset({key, *limits}):
+            if not answer.proved and self._free_decodes and PREFIX_METRICS.issuperset({key, *limits}):
                 answer = self._prefix(key, limits, answer, clock)
             if not answer.proved:
                 answer = self._complete(key, limits, answer, clock)
@@ -198,7 +202,7 @@ class Search:
         if answer.best is not None and conclusive:
             # The last model looks for better ones alone: a hint would keep its workers near what is known already.
             caps[name] = min(caps[name], answer.best.amounts[name] - 1)
-        built = Model(self.problem, size, name, caps, no_pause=self.no_pause)
+        built = Model(self.problem, size, name, caps, no_pause=self.no_pause, fixing=self.fixing)
         if answer.best is not None and not conclusive:
             hint(built.variables, answer.best.schedule)
         built.bound_from_below(answer.bound)

@@ -25,7 +25,12 @@ def durations(instance: Instance, batches: Sequence[Batch], producer: str) -> Sc
     return Schedule(instance.name, producer, tuple(iterations))
 
 
-def earliest(instance: Instance, schedule: Schedule, gap_limits: Mapping[str, int] | None = None) -> Schedule | None:
+def earliest(
+    instance: Instance,
+    schedule: Schedule,
+    gap_limits: Mapping[str, int] | None = None,
+    releases_us: Mapping[str, int] | None = None,
+) -> Schedule | None:
     """Return the same iterations at the earliest times that obey arrivals and the gap limits, None where impossible.
 
     Parameters
@@ -34,6 +39,8 @@ def earliest(instance: Instance, schedule: Schedule, gap_limits: Mapping[str, in
         The schedule's durations must be right; its starts do not matter.
     gap_limits
         Per request, the largest TBT gap in µs; requests that are left out have none.
+    releases_us
+        Per request, a time before which it may not start, where that is later than its arrival.
 
     Notes
     -----
@@ -45,7 +52,8 @@ def earliest(instance: Instance, schedule: Schedule, gap_limits: Mapping[str, in
     """
     run = replay(instance, schedule)
     iterations = schedule.iterations
-    arrivals = {r.id: r.arrival_us for r in instance.requests}
+    releases = releases_us or {}
+    arrivals = {r.id: max(r.arrival_us, releases.get(r.id, 0)) for r in instance.requests}
     spans = [it.duration_us for it in iterations]
     ready = [max((arrivals[name] for name in step.before), default=0) for step in run.steps]
     ends = [at + span for at, span in zip(ready, spans, strict=True)]
