@@ -10,9 +10,9 @@ from ortools.sat.python import cp_model
 from instances.cost_model import Piece
 from instances.units import PS_PER_US
 from solver.constraints import Constraints
+from solver.lookup import Expression
 from solver.objectives import Objectives
 from solver.problem import Job
-from solver.variables import Expression
 
 
 def add_all(constraints: Constraints, objectives: Objectives, objective: str, caps: Mapping[str, int]) -> None:

@@ -11,8 +11,9 @@ from functools import cached_property
 
 from ortools.sat.python import cp_model
 
+from solver.lookup import Expression
 from solver.problem import Job
-from solver.variables import Expression, Variables
+from solver.variables import Variables
 
 WIDEST_PAIRS = 3
 """Gaps of at most so many iterations are stated pair by pair; wider ones through the time of the latest token."""

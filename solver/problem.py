@@ -144,6 +144,11 @@ class Problem:
         """Return the most µs that evictions add to the work of `piece` in a whole schedule."""
         return 0
 
+    @property
+    def prefilling(self) -> tuple[Job, ...]:
+        """The requests that may have a chunk."""
+        return tuple(job for job in self.jobs if job.left)
+
     @cached_property
     def too_long(self) -> int | None:
         """Length of a cost table that is too long to build, None where all are fine."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import pairwise
 from math import gcd
 
 from ortools.sat.python import cp_model
 
 from instances.cost_model import Piece
 from instances.units import PS_PER_US
+from solver.lookup import Expression, is_linear, looked_up
 from solver.problem import Job, Problem
-
-Expression = cp_model.LinearExpr | int
-LONGEST_ENCODING = 96
-"""Longest cost table that is encoded by order literals (a tight relaxation); longer ones are looked up."""
 
 
 class Variables:
@@ -45,7 +41,7 @@ class Variables:
         self.used = [self.model.new_bool_var(f"used_{k}") for k in steps]
         self.end = [self.model.new_int_var(0, horizon, f"end_{k}") for k in steps]
         self.units = [[self._units(job, k) for k in steps] for job in problem.jobs]
-        self.done = [self._flags("done", job, constant=not job.left) for job in problem.jobs]
+        self.done = [self._done(job) for job in problem.jobs]
         self.decode = [self._flags("decode", job, constant=False) for job in problem.jobs]
         self.finished = [
             self._flags("finished", job, constant=False) if job.decodes else self.done[job.index]
@@ -55,6 +51,9 @@ class Variables:
     def _units(self, job: Job, k: int) -> cp_model.IntVar:
         most = min(job.units, self.problem.engine.largest_chunk // job.unit)
         return self.model.new_int_var(0, most, f"units_{job.index}_{k}")
+
+    def _done(self, job: Job) -> list[cp_model.IntVar]:
+        return self._flags("done", job, constant=not job.left)
 
     def _flags(self, name: str, job: Job, *, constant: bool) -> list[cp_model.IntVar]:
         """Return one boolean per iteration; all true where `constant`."""
@@ -170,11 +169,38 @@ class Variables:
         """``prefill_iteration[k]``: iteration k has a chunk of some job."""
         flags = [self.model.new_bool_var(f"prefill_iteration_{k}") for k in range(self.iterations)]
         for k, flag in enumerate(flags):
-            working = [self.prefills[job.index][k] for job in self.problem.jobs if job.left]
+            working = [self.prefills[job.index][k] for job in self.problem.prefilling]
             for one in working:
                 self.model.add(flag >= one)
             self.model.add(flag <= sum(working))
         return flags
+
+    def resident(self, job: Job, k: int) -> Expression:
+        """Return whether job holds a seat after the compute of k (a request that finishes in k does)."""
+        return self.started[job.index][k] - self.finished_before(job, k)
+
+    def partial(self, job: Job, k: int) -> Expression:
+        """Return whether job is resident after the compute of k with its prefill unfinished."""
+        return self.started[job.index][k] - self.done[job.index][k]
+
+    def tokens_in_pool(self, job: Job, k: int) -> Expression:
+        """Return the KV tokens that job holds after the compute of k, or fewer than one where it holds none."""
+        held = self.tokens_held(job, k) - job.held * (1 - self.started[job.index][k])
+        return held - job.peak * self.finished_before(job, k)
+
+    def ready(self, job: Job, k: int) -> Expression:
+        """Return 1 where job could decode in k: it is resident then and its prefill is complete; else at most 0."""
+        return self.done_before(job, k) - self.finished_before(job, k)
+
+    def moving_time(self, k: int) -> Expression:
+        """Return the ticks that evictions and restores add to iteration k, after the maximum over the pieces."""
+        return 0
+
+    def work(self, piece: Piece) -> list[Expression]:
+        """Return per iteration the ticks that `piece` charges for its chunks and decodes."""
+        curves = [self.prefill_time(piece, job) for job in self.problem.jobs if job.left]
+        curves += [self.decode_time(piece, job) for job in self.problem.jobs if job.decodes]
+        return [sum(curve[k] - (curve[k - 1] if k else 0) for curve in curves) for k in range(self.iterations)]
 
     def prefill_time(self, piece: Piece, job: Job) -> list[Expression]:
         """Return per iteration the ticks that `piece` charges for the prefill of job up to its end."""
@@ -183,7 +209,7 @@ class Variables:
         tail = curve[-1] - curve[-2]
         if not job.left or not curve[-1]:
             return [0] * self.iterations
-        if piece.prefill_is_proportional and problem.tick_us == 1 and not _is_linear(curve[:-1]):
+        if piece.prefill_is_proportional and problem.tick_us == 1 and not is_linear(curve[:-1]):
             return [self._rounded(piece, job, k, curve[-1]) for k in range(self.iterations)]
         totals = self.curve(curve[:-1], self.total_units[job.index], f"prefill_time_{job.index}")
         if not tail:
@@ -200,23 +226,8 @@ class Variables:
         return self.curve(curve, self.total_decodes[job.index], f"decode_time_{job.index}")
 
     def curve(self, values: list[int], arguments: list[cp_model.IntVar], name: str) -> list[Expression]:
-        """Return ``values[argument]`` for a nondecreasing table: linear where it is, else encoded or looked up."""
-        if _is_linear(values):
-            slope = values[1] - values[0] if len(values) > 1 else 0
-            return [slope * argument for argument in arguments]
-        if len(values) <= LONGEST_ENCODING:
-            return [self._encoded(values, argument, f"{name}_{k}") for k, argument in enumerate(arguments)]
-        result: list[Expression] = []
-        slope, spread = _chord(values)
-        for k, argument in enumerate(arguments):
-            looked_up = self.model.new_int_var(0, values[-1], f"{name}_{k}")
-            self.model.add_element(argument, values, looked_up)
-            # The line through the ends and how far the table strays from it: the relaxation of an element is weak.
-            count = len(values) - 1
-            self.model.add(count * looked_up >= slope * argument + spread[0])
-            self.model.add(count * looked_up <= slope * argument + spread[1])
-            result.append(looked_up)
-        return result
+        """Return ``values[argument]`` for a nondecreasing table that starts with 0 (see `solver.lookup`)."""
+        return looked_up(self.model, values, arguments, name)
 
     def _rounded(self, piece: Piece, job: Job, k: int, most: int) -> Expression:
         """Return ⌊(rate·tokens + 500000) / 10⁶⌋ µs by its two inequalities: the cost of a prefill without context."""
@@ -229,24 +240,3 @@ class Variables:
         self.model.add(us * time <= rate * tokens + offset + half // scale)
         self.model.add(us * time >= rate * tokens + offset + -(-half // scale) - us + 1 - (half % scale > 0))
         return time
-
-    def _encoded(self, values: list[int], argument: cp_model.IntVar, name: str) -> Expression:
-        """Return the table's value as a sum of its steps over literals "argument >= m"."""
-        reached = [self.model.new_bool_var(f"{name}_{m}") for m in range(1, len(values))]
-        self.model.add(sum(reached) == argument)
-        for lower, higher in pairwise(reached):
-            self.model.add_implication(higher, lower)
-        return sum((values[m + 1] - values[m]) * literal for m, literal in enumerate(reached))
-
-
-def _is_linear(values: list[int]) -> bool:
-    """Whether a table that starts with 0 is a multiple of its argument."""
-    slope = values[1] - values[0] if len(values) > 1 else 0
-    return all(value == slope * m for m, value in enumerate(values))
-
-
-def _chord(values: list[int]) -> tuple[int, tuple[int, int]]:
-    """Return rise of the table, and the least and most of (count x value - rise x argument)."""
-    count, rise = len(values) - 1, values[-1] - values[0]
-    offsets = [count * value - rise * m for m, value in enumerate(values)]
-    return rise, (min(offsets), max(offsets))
