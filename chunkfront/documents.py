@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chunkfront.compare import ComparedPolicy
+from chunkfront.curves import Curve
 from chunkfront.gaps import Comparison, PolicyGaps
-from instances.check import Violation
-from instances.metrics import json_key
+from heuristics.recorder import Run
+from instances.check import Violation, violations
+from instances.instance import Instance
+from instances.metrics import json_key, report
 from solver.result import Frontier, FrontierPoint, Result
 
 
@@ -36,6 +39,7 @@ def frontier_document(
     compared: Sequence[ComparedPolicy],
     hypervolume: Mapping[str, Any] | None,
     wall_s: float,
+    curves: Sequence[Curve] = (),
 ) -> dict[str, Any]:
     """Return the document of ``frontier --json``; `wall_s` is the time of the whole command."""
     return {
@@ -48,6 +52,7 @@ def frontier_document(
         "open_intervals": [dict(interval) for interval in frontier.open_intervals],
         "resolution": frontier.resolution,
         "policies": [_policy(policy) for policy in compared],
+        "sweep": _sweep(curves),
         "hypervolume": None if hypervolume is None else dict(hypervolume),
         "wall_s": wall_s,
         "interrupted": frontier.interrupted,
@@ -77,6 +82,19 @@ def _policy(policy: ComparedPolicy) -> dict[str, Any]:
     if policy.reason is not None:
         document["reason"] = policy.reason
     return document
+
+
+def _sweep(curves: Sequence[Curve]) -> dict[str, Any] | None:
+    if not curves:
+        return None
+    sweep = curves[0].sweep
+    drawn = [
+        {"policy": curve.policy,
+         "points": [{"value": value, **_policy(place)}
+                    for value, place in zip(curve.values, curve.places, strict=True)]}
+        for curve in curves
+    ]  # fmt: skip
+    return {"key": sweep.key, "kind": sweep.kind, "values": list(sweep.values), "curves": drawn}
 
 
 def comparison_document(comparisons: Sequence[Comparison], *, interrupted: bool, wall_s: float) -> dict[str, Any]:
@@ -112,6 +130,27 @@ def _gaps(policy: PolicyGaps) -> dict[str, Any]:
     return document
 
 
+def run_document(run: Run, instance: Instance, simulated: Instance | None = None) -> dict[str, Any]:
+    """Return the document of ``simulate --json``.
+
+    Parameters
+    ----------
+    run
+        The simulation.
+    instance
+        Whose rules the schedule is held against: a policy may make moves that it forbids.
+    simulated
+        What the metrics are measured on, `instance` by default.
+    """
+    return {
+        "policy": run.policy,
+        "metrics": report(simulated or instance, run.schedule),
+        "schedule": run.schedule.to_dict(),
+        "decisions": run.decisions,
+        "violations": [violation_document(violation) for violation in violations(instance, run.schedule)],
+    }
+
+
 def violation_document(violation: Violation) -> dict[str, Any]:
     """Return one entry of ``violations`` of ``check --json``."""
     return {
@@ -124,10 +163,12 @@ def violation_document(violation: Violation) -> dict[str, Any]:
     }
 
 
-def frontier_csv(frontier: Frontier, compared: Sequence[ComparedPolicy]) -> str:
-    """Return points and heuristics as CSV, one line each, with all of their metrics."""
+def frontier_csv(frontier: Frontier, compared: Sequence[ComparedPolicy], curves: Sequence[Curve] = ()) -> str:
+    """Return points, heuristics and what a sweep reached as CSV, one line each, with all of their metrics."""
     keys = [json_key(axis) for axis in frontier.axes]
-    rows = [point.metrics for point in frontier.points] + [policy.metrics for policy in compared]
+    reached_by = [("policy", policy) for policy in compared]
+    reached_by += [("sweep", place) for curve in curves for place in curve.places]
+    rows = [point.metrics for point in frontier.points] + [policy.metrics for _, policy in reached_by]
     metrics = list(dict.fromkeys(key for row in rows for key in row))
     header = ["kind", "name", *keys, "status", *(f"bound_{key}" for key in keys), "comparable", "reason",
               "dominated_by", *(f"excess_{axis}" for axis in frontier.axes),
@@ -139,10 +180,10 @@ def frontier_csv(frontier: Frontier, compared: Sequence[ComparedPolicy]) -> str:
         bounds = {f"bound_{key}": bound for key, bound in zip(keys, point.bounds, strict=True)}
         own = dict(zip(keys, point.values, strict=True))
         writer.writerow({**point.metrics, **own, **bounds, "kind": "point", "name": index, "status": point.status})
-    for policy in compared:
+    for kind, policy in reached_by:
         excess = {f"excess_{axis}": ratio for axis, ratio in policy.excess.items()}
         reached = dict(zip(keys, policy.values, strict=True))
         standing = {"comparable": str(policy.comparable).lower(), "reason": policy.reason,
                     "dominated_by": policy.dominated_by}  # fmt: skip
-        writer.writerow({**policy.metrics, **reached, **excess, **standing, "kind": "policy", "name": policy.name})
+        writer.writerow({**policy.metrics, **reached, **excess, **standing, "kind": kind, "name": policy.name})
     return text.getvalue()

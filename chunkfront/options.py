@@ -93,6 +93,15 @@ MaxPreemptionsOption = Annotated[
         help="Most evictions per request, where the engine may evict.",
     ),
 ]
+SweepOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sweep",
+        metavar="[POLICY:]KEY=A,B,C",
+        help="Run once per value of a knob of a policy or of an engine limit, like max_num_batched_tokens=128,256.",
+        show_default=False,
+    ),
+]
 WorkersOption = Annotated[
     int | None,
     typer.Option(

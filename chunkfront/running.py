@@ -74,15 +74,16 @@ def run_policies(instance: Instance, specs: Sequence[str], *, deadline: float) -
     return runs, False
 
 
-def run_policy(instance: Instance, spec: str) -> PolicyRun:
+def run_policy(instance: Instance, policy: str | Policy) -> PolicyRun:
     """Run one policy; a failure of the policy is an answer, not an exception."""
     from heuristics.simulator import simulate
 
+    name = policy if isinstance(policy, str) else policy.spec
     try:
-        schedule = simulate(instance, spec).schedule
+        schedule = simulate(instance, policy).schedule
     except (PolicyError, InputError) as problem:
-        return PolicyRun(spec, failure=str(problem))
-    return PolicyRun(spec, schedule, report(instance, schedule))
+        return PolicyRun(name, failure=str(problem))
+    return PolicyRun(name, schedule, report(instance, schedule))
 
 
 def exit_code(*statuses: str, interrupted: bool = False) -> int:

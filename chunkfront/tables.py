@@ -10,7 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from chunkfront.compare import ComparedPolicy
+from chunkfront.curves import Curve
 from chunkfront.gaps import Comparison
+from chunkfront.sweep import shown
 from instances.check import Violation
 from instances.instance import Instance
 from instances.metrics import UNITS, json_key
@@ -100,14 +102,30 @@ def frontier_table(frontier: Frontier) -> Table:
 
 def policies_table(frontier: Frontier, compared: Sequence[ComparedPolicy]) -> Table:
     """Return the heuristics in the plane of the frontier."""
-    columns = [("policy", "left")]
-    columns += [(f"{axis} ({unit})", "right") for axis, unit in zip(frontier.axes, frontier.units, strict=True)]
-    columns += [(f"excess {axis}", "right") for axis in frontier.axes] + [("dominated by", "left")]
-    rows = []
-    for policy in compared:
-        excess = [percent(policy.excess[axis], signed=True) for axis in frontier.axes]
-        rows.append([policy.name, *map(number, policy.values), *excess, _standing(policy)])
+    rows = [[policy.name, *_plane_cells(frontier, policy)] for policy in compared]
+    columns = [("policy", "left"), *_plane_columns(frontier)]
     return plain_table("Heuristics in the same plane", columns, rows)
+
+
+def curves_table(frontier: Frontier, curves: Sequence[Curve]) -> Table:
+    """Return what the policies of a sweep reached in the plane of the frontier, value by value."""
+    key = curves[0].sweep.key
+    rows = [
+        [curve.policy, shown(value), *_plane_cells(frontier, place)]
+        for curve in curves
+        for value, place in zip(curve.values, curve.places, strict=True)
+    ]
+    return plain_table(f"Sweep of {key}", [("policy", "left"), (key, "right"), *_plane_columns(frontier)], rows)
+
+
+def _plane_columns(frontier: Frontier) -> list[tuple[str, str]]:
+    columns = [(f"{axis} ({unit})", "right") for axis, unit in zip(frontier.axes, frontier.units, strict=True)]
+    return [*columns, *((f"excess {axis}", "right") for axis in frontier.axes), ("dominated by", "left")]
+
+
+def _plane_cells(frontier: Frontier, policy: ComparedPolicy) -> list[str]:
+    excess = [percent(policy.excess[axis], signed=True) for axis in frontier.axes]
+    return [*map(number, policy.values), *excess, _standing(policy)]
 
 
 def _standing(policy: ComparedPolicy) -> str:
@@ -169,6 +187,18 @@ def metrics_table(metrics: Mapping[str, Any]) -> Table:
     half = -(-len(cells) // 2)
     rows = [[*cells[k], *(cells[k + half] if k + half < len(cells) else ("", ""))] for k in range(half)]
     return plain_table("Metrics", [("metric", "left"), ("value", "right")] * 2, rows)
+
+
+def sweep_table(document: Mapping[str, Any]) -> Table:
+    """Return one row of metrics per value, of the document of ``simulate --sweep``."""
+    key = document["sweep"]["key"]
+    columns = [(key, "right"), *((f"{name} ({UNITS[name]})", "right") for name in SHOWN_METRICS), ("", "left")]
+    rows = [
+        [shown(run["value"]), *(number(run.get("metrics", {}).get(json_key(name))) for name in SHOWN_METRICS),
+         "" if run["comparable"] else "see below"]
+        for run in document["runs"]
+    ]  # fmt: skip
+    return plain_table(f"{document['policy']} on {document['instance']}, by {document['sweep']['kind']}", columns, rows)
 
 
 def schedule_table(schedule: Schedule) -> Table:

@@ -14,6 +14,7 @@ from chunkfront import options, output
 
 if TYPE_CHECKING:
     from chunkfront.compare import ComparedPolicy, PolicyRun, Rules
+    from chunkfront.curves import Curve
     from instances.instance import Instance
     from solver.result import Frontier
 
@@ -27,6 +28,7 @@ def frontier(
         ),
     ] = None,
     policies: options.PoliciesOption = "all",
+    sweep: options.SweepOption = None,
     limit: options.LimitOption = None,
     resolution: Annotated[
         float | None,
@@ -63,6 +65,10 @@ def frontier(
     from chunkfront.running import parse_policies, run_policies
 
     specs = parse_policies(policies)
+    from chunkfront.curves import curves, run_variants
+    from chunkfront.sweep import parse_sweep, variants
+
+    swept = None if sweep is None else parse_sweep(sweep, specs)
     output.make_directory(out, "--out")
 
     from chunkfront.compare import Rules, compare_with_frontier, hypervolumes
@@ -70,21 +76,23 @@ def frontier(
     from chunkfront.running import exit_code
 
     rules = Rules(limits, no_pause, max_preemptions)
-    runs, stopped = run_policies(problem, specs, deadline=started + time_limit)
-    found = (
-        _cut_short(pair)
-        if stopped
-        else _solve(problem, pair, rules, resolution, started + time_limit, workers, seed, runs)
-    )
+    deadline = started + time_limit
+    runs, stopped = run_policies(problem, specs, deadline=deadline)
+    tried = [] if swept is None or stopped else variants(problem, swept)
+    swept_runs, stopped_sweep = run_variants(tried, deadline=deadline)
+    known = [*runs, *swept_runs]
+    cut = stopped or stopped_sweep
+    found = _cut_short(pair) if cut else _solve(problem, pair, rules, resolution, deadline, workers, seed, known)
     compared = compare_with_frontier(problem, runs, found, rules)
+    drawn = () if swept is None else curves(problem, swept, tried, swept_runs, found, rules)
     area = hypervolumes(found, compared)
-    document = frontier_document(problem.name, found, compared, area, time.monotonic() - started)
-    _write(out, {"json": lambda: output.json_text(document), "csv": lambda: frontier_csv(found, compared)})
+    document = frontier_document(problem.name, found, compared, area, time.monotonic() - started, drawn)
+    _write(out, {"json": lambda: output.json_text(document), "csv": lambda: frontier_csv(found, compared, drawn)})
     if json:
         output.emit_json(document)
     else:
-        _show(problem, found, compared, document)
-    _write(out, {kind: partial(_plot, problem, found, compared, kind) for kind in ("png", "svg")})
+        _show(problem, found, compared, document, drawn)
+    _write(out, {kind: partial(_plot, problem, found, compared, drawn, kind) for kind in ("png", "svg")})
     return exit_code(found.status, interrupted=found.interrupted)
 
 
@@ -130,7 +138,10 @@ def _cut_short(axes: tuple[str, str]) -> Frontier:
     return Frontier(axes, units, (), False, (nothing,), UNKNOWN, interrupted=True)
 
 
-def _show(problem: Instance, found: Frontier, compared: Sequence[ComparedPolicy], document: dict[str, Any]) -> None:
+def _show(
+    problem: Instance, found: Frontier, compared: Sequence[ComparedPolicy], document: dict[str, Any],
+    drawn: Sequence[Curve],
+) -> None:  # fmt: skip
     from chunkfront import tables
 
     parts: list[Any] = [tables.frontier_sentence(problem, found, document["wall_s"])]
@@ -147,14 +158,21 @@ def _show(problem: Instance, found: Frontier, compared: Sequence[ComparedPolicy]
             share = tables.percent(document["hypervolume"]["ratio"])
             area = "the frontier covers" if found.complete else "the points found so far cover"
             parts.append(f"Together the heuristics cover {share} of the area that {area} (hypervolume).")
+    if drawn:
+        from chunkfront.curves import reasons_of
+
+        parts += ["", tables.curves_table(found, drawn), *tables.reasons(reasons_of(drawn))]
+    if compared or drawn:
         parts.append(tables.CLAIRVOYANT)
     output.emit_rich(*parts)
 
 
-def _plot(problem: Instance, found: Frontier, compared: Sequence[ComparedPolicy], kind: str) -> bytes:
+def _plot(
+    problem: Instance, found: Frontier, compared: Sequence[ComparedPolicy], drawn: Sequence[Curve], kind: str
+) -> bytes:
     from chunkfront.plots.frontier import figure_bytes, plot_frontier
 
-    return figure_bytes(plot_frontier(found, compared, title=problem.name), kind)
+    return figure_bytes(plot_frontier(found, compared, curves=drawn, title=problem.name), kind)
 
 
 def _write(directory: Path | None, contents: Mapping[str, Callable[[], str | bytes]]) -> None:

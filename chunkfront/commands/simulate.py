@@ -10,6 +10,7 @@ import typer
 from chunkfront import options, output
 
 if TYPE_CHECKING:
+    from chunkfront.sweep import Sweep
     from heuristics.recorder import Run
     from heuristics.summary import Summary
     from instances.instance import Instance
@@ -21,15 +22,25 @@ def simulate(
         str,
         typer.Option("--policy", metavar="NAME[:key=value,...]", help="See `chunkfront policies`.", show_default=False),
     ],
+    sweep: options.SweepOption = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write the schedule there.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write the schedule there; of a sweep its JSON document, or a table where FILE ends in .csv.",
+            show_default=False,
+        ),
     ] = None,
     summary: Annotated[
         bool, typer.Option("--summary", help="Metrics only, no schedule: for long traces, in little memory.")
     ] = False,
     json: options.JsonOption = False,
 ) -> int:
-    """Run one heuristic: its schedule and all metrics."""
+    """Run one heuristic: its schedule and all metrics.
+
+    With --sweep it runs once per value of a knob or an engine limit; one row of metrics each.
+    """
     problem = options.load_instance(instance)
     from chunkfront.running import parse_policy
 
@@ -41,6 +52,10 @@ def simulate(
     from heuristics.simulator import summarise
     from instances.errors import InputError
 
+    if sweep is not None:
+        from chunkfront.sweep import parse_sweep
+
+        return _show_sweep(problem, parse_sweep(sweep, [chosen.spec]), out, summary=summary, json=json)
     if summary and out is not None:
         raise InputError.expected("no --out beside it: there is no schedule to write", str(out), "--summary")
     try:
@@ -56,29 +71,38 @@ def simulate(
 
 
 def _show_run(run: Run, problem: Instance, *, json: bool) -> int:
+    if json:
+        from chunkfront.documents import run_document
+
+        output.emit_json(run_document(run, problem))
+        return 0
+    from chunkfront import tables
     from instances.check import violations
     from instances.metrics import report
 
-    metrics = report(problem, run.schedule)
+    parts: list[Any] = [tables.schedule_table(run.schedule), "", tables.metrics_table(report(problem, run.schedule))]
     broken = violations(problem, run.schedule)  # a policy may make moves that this instance forbids
+    if broken:
+        parts += ["The policy makes moves that this instance forbids, so it is not comparable with an optimum.", ""]
+        parts.append(tables.violations_table(broken))
+    output.emit_rich(*parts)
+    return 0
+
+
+def _show_sweep(problem: Instance, sweep: Sweep, out: Path | None, *, summary: bool, json: bool) -> int:
+    from chunkfront.sweep_rows import sweep_csv, sweep_document, sweep_rows
+
+    rows = sweep_rows(problem, sweep, summary=summary)
+    document = sweep_document(problem, sweep, rows)
+    if out is not None:
+        output.write_file(out, sweep_csv(sweep, rows) if out.suffix == ".csv" else output.json_text(document))
+        output.message(f"wrote {out}")
     if json:
-        from chunkfront.documents import violation_document
+        output.emit_json(document)
+        return 0
+    from chunkfront import tables
 
-        output.emit_json({
-            "policy": run.policy,
-            "metrics": metrics,
-            "schedule": run.schedule.to_dict(),
-            "decisions": run.decisions,
-            "violations": [violation_document(violation) for violation in broken],
-        })  # fmt: skip
-    else:
-        from chunkfront import tables
-
-        parts: list[Any] = [tables.schedule_table(run.schedule), "", tables.metrics_table(metrics)]
-        if broken:
-            parts += ["The policy makes moves that this instance forbids, so it is not comparable with an optimum.", ""]
-            parts.append(tables.violations_table(broken))
-        output.emit_rich(*parts)
+    output.emit_rich(tables.sweep_table(document), *tables.reasons({row.name: row.reason for row in rows}))
     return 0
 
 

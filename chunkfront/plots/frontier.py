@@ -13,6 +13,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from chunkfront.compare import ComparedPolicy
+from chunkfront.curves import Curve
+from chunkfront.plots.curves import Line, draw_lines, legend_entries, line_labels, lines_of
 from chunkfront.plots.labels import place_labels
 from instances.errors import InputError
 from instances.objectives import OBJECTIVES
@@ -37,9 +39,10 @@ Marker = tuple[float, float]
 
 
 def plot_frontier(
-    frontier: Frontier, policies: Sequence[ComparedPolicy] = (), ax: Axes | None = None, title: str = ""
-) -> Axes:
-    """Draw a frontier and the heuristics in the same plane.
+    frontier: Frontier, policies: Sequence[ComparedPolicy] = (), ax: Axes | None = None, title: str = "",
+    curves: Sequence[Curve] = (),
+) -> Axes:  # fmt: skip
+    """Draw a frontier, the heuristics and the curves of a sweep in the same plane.
 
     Parameters
     ----------
@@ -51,6 +54,8 @@ def plot_frontier(
         Where to draw; a figure of its own by default.
     title
         Of the axes.
+    curves
+        Of a sweep; their points are labelled with the swept values.
 
     Raises
     ------
@@ -60,12 +65,14 @@ def plot_frontier(
     axes = _new_axes() if ax is None else ax
     points = [(point.values[0], point.values[1]) for point in frontier.points]
     groups = _by_place(policies)
-    _set_limits(axes, [*points, *(place for place, _ in groups)])
+    swept = lines_of(curves)
+    _set_limits(axes, [*points, *(place for place, _ in groups), *((s.x, s.y) for line in swept for s in line.spots)])
     _open_intervals(axes, frontier)
     stairs = _staircase(axes, frontier)
     _points(axes, frontier)
     ideal = _ideal_corner(axes, frontier)
     _heuristics(axes, groups)
+    draw_lines(axes, swept)
     for drawn, name, unit in zip((axes.xaxis, axes.yaxis), frontier.axes, frontier.units, strict=True):
         remarks = [", larger is better"] * OBJECTIVES[name].maximise + [", logarithmic"] * (drawn.get_scale() == "log")
         drawn.set_label_text(f"{name} ({unit}{''.join(remarks)})")
@@ -74,8 +81,9 @@ def plot_frontier(
     axes.set_axisbelow(True)
     if not points:
         axes.text(0.5, 0.5, f"no point found: {frontier.status}", transform=axes.transAxes, ha="center", va="center")
-    _legend(axes, policies)
+    _legend(axes, policies, swept)
     labels = [(place[0], place[1], _names(members)) for place, members in groups]
+    labels += line_labels(swept, {(x, y): names for x, y, names in labels})
     place_labels(axes, labels, [*points, *([ideal] if ideal else [])], stairs)
     return axes
 
@@ -206,7 +214,7 @@ def _heuristics(axes: Axes, groups: Sequence[tuple[Marker, list[ComparedPolicy]]
                   markerfacecolor=face, markersize=11, linestyle="none", zorder=3)  # fmt: skip
 
 
-def _legend(axes: Axes, policies: Sequence[ComparedPolicy]) -> None:
+def _legend(axes: Axes, policies: Sequence[ComparedPolicy], swept: Sequence[Line]) -> None:
     """Put the legend below the axes, where it covers nothing."""
     from matplotlib.lines import Line2D
 
@@ -218,5 +226,8 @@ def _legend(axes: Axes, policies: Sequence[ComparedPolicy]) -> None:
         if comparable in drawn:
             handles.append(Line2D([], [], marker=marker, color="0.2", markerfacecolor=face, linestyle="none"))
             labels.append(label)
-    axes.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=5, frameon=False,
-                fontsize="small")  # fmt: skip
+    marks, title = legend_entries(swept)
+    handles += marks
+    labels += [str(mark.get_label()) for mark in marks]
+    axes.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3 if swept else 5,
+                frameon=False, fontsize="small", title=title, title_fontsize="small")  # fmt: skip
