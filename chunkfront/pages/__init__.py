@@ -1,0 +1,1 @@
+"""HTML pages that hold all that they need and work off-line."""
