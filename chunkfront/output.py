@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from instances.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
 PIPE_WIDTH = 120
 """Width of tables where stdout is no terminal and COLUMNS does not say otherwise."""
@@ -41,15 +41,24 @@ def json_text(document: Any) -> str:
 
 def emit_rich(*parts: RenderableType) -> None:
     """Write tables and lines to stdout, in colour on a terminal only."""
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
-    console = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
+    console = _console()
     with console.capture() as captured:
         for part in parts:
             console.print(part)
     lines = captured.get().split("\n")
     emit("\n".join(line.rstrip(" ") for line in lines))
+
+
+def width() -> int:
+    """Return how many columns stdout has."""
+    return _console().width
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    columns = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    return Console(file=sys.stdout, width=columns, highlight=False, markup=False, emoji=False)
 
 
 def message(text: str) -> None:

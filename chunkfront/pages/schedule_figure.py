@@ -47,13 +47,17 @@ EDGED_PER_WIDTH = 200
 LABEL_CHARACTERS = 22
 HOVER_CHARACTERS = 60
 LOOKS: dict[Kind, dict[str, Any]] = {
-    Kind.PREFILL: {"width": 0.56, "marker": {"color": "#1b4f72", "line": {"color": "black", "width": 0.5}}},
-    Kind.DECODE: {"width": 0.56, "marker": {"color": "#f8c471", "line": {"color": "#7e5109", "width": 0.5}}},
-    Kind.EVICTED: {"width": 0.56, "marker": {"color": "white", "line": {"color": "#922b21", "width": 1},
+    Kind.PREFILL: {"marker": {"color": "#1b4f72", "line": {"color": "black", "width": 0.5}}},
+    Kind.DECODE: {"marker": {"color": "#f8c471", "line": {"color": "#7e5109", "width": 0.5}}},
+    Kind.EVICTED: {"marker": {"color": "white", "line": {"color": "#922b21", "width": 1},
                    "pattern": {"shape": "x", "fgcolor": "#922b21", "bgcolor": "white"}}},
-    Kind.PAUSED: {"width": 0.14, "marker": {"color": "white", "line": {"color": "#595959", "width": 1}}},
-    Kind.QUEUED: {"width": 0.07, "marker": {"color": "#999999"}},
+    Kind.PAUSED: {"offset": -0.2, "width": 0.14, "marker": {"color": "white", "line": {"color": "#595959", "width": 1}}},
+    Kind.QUEUED: {"offset": -0.165, "width": 0.07, "marker": {"color": "#999999"}},
 }  # fmt: skip
+BAR = {"offset": -0.4, "width": 0.54}
+"""Where a bar lies from the middle of its row (down is positive), unless it is thinner."""
+MIDDLE = -0.13
+"""Middle of a bar."""
 STATE_COLOURS = {"prefill chunk": "#1b4f72", "decode": "#f8c471", "paused": "#ffffff", "evicted": "#c98880",
                  "queued": "#999999"}  # fmt: skip
 
@@ -105,7 +109,7 @@ def _axes(figure: Any, timeline: Timeline, unit: str, size: int) -> None:
     if timeline.hidden:
         figure.update_yaxes(row=2, title_text="all<br>requests", rangemode="tozero", fixedrange=True)
     figure.update_xaxes(range=[timeline.start_us / size, timeline.end_us / size])
-    figure.update_xaxes(row=last, title={"text": f"time ({unit})", "standoff": 4})
+    figure.update_xaxes(row=last, title={"text": f"time ({unit})", "standoff": 14})
 
 
 def _layout(figure: Any, timeline: Timeline, size: int, height: int) -> None:
@@ -129,7 +133,7 @@ def _bars(timeline: Timeline, size: int) -> Iterator[Any]:
         spans = [(at, row, span) for at, row, span in drawn if span.kind is kind]
         if not spans:
             continue
-        looks: dict[str, Any] = LOOKS[kind]
+        looks: dict[str, Any] = {**BAR, **LOOKS[kind]}
         if kind in WORK and _narrow([span for _, _, span in spans], timeline):  # edges would hide the faces
             looks = {**looks, "marker": {**looks["marker"], "line": {"width": 0}}}
         yield Bar(
@@ -166,7 +170,7 @@ def _marks(timeline: Timeline, size: int) -> Iterator[Any]:
         xs: list[float | None] = []
         ys: list[float | None] = []
         for gap in timeline.stalls:
-            y = places[gap.request] + 0.4
+            y = places[gap.request] + 0.36
             xs += [max(gap.start_us, timeline.start_us) / size, gap.end_us / size, None]
             ys += [y, y, None]
         words = [stall_words(gap) for gap in timeline.stalls]
@@ -176,7 +180,7 @@ def _marks(timeline: Timeline, size: int) -> Iterator[Any]:
                       hovertext=[text for word in words for text in (word, word, "")],
                       line={"color": "black", "width": 1.5},
                       hovertemplate="gap of %{hovertext}<extra></extra>")  # fmt: skip
-    evicted = [(moment / size, at) for at, row in enumerate(timeline.rows) for moment in row.evictions]
+    evicted = [(moment / size, at + MIDDLE) for at, row in enumerate(timeline.rows) for moment in row.evictions]
     if evicted:
         marker = {"symbol": "x", "size": 9, "color": "#922b21"}
         yield Scatter(x=[x for x, _ in evicted], y=[y for _, y in evicted], mode="markers", showlegend=False,

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from chunkfront.terminal.columns import Columns, height_marks, kind_per_column
 from chunkfront.timeline.lines import budget_lines, kv_line, queue_line
-from chunkfront.timeline.spans import WORK, Gap, Kind, Row, Timeline
+from chunkfront.timeline.spans import WORK, Kind, Row, Timeline
 from chunkfront.timeline.words import (
     KIND_WORDS,
     choice_sentence,
@@ -165,25 +165,22 @@ class _Picture:
         if not marked:
             return []
         cells = [" "] * self.columns.count
-        free_from = 0
-        for gap in marked:
-            free_from = self._bracket(cells, gap, free_from)
+        glyphs, ends = self.glyphs, [(self.columns.at(g.start_us), self.columns.at(g.end_us - 1)) for g in marked]
+        for start, end in ends:
+            bracket = glyphs.left + glyphs.line * (end - start - 1) + glyphs.right
+            cells[start : end + 1] = bracket if end > start else glyphs.right
+        for gap, (start, end) in zip(marked, ends, strict=True):
+            self._length(cells, f" {stall_words(gap)} ", start, end)
         return [self.line("", Text("".join(cells)))]
 
-    def _bracket(self, cells: list[str], gap: Gap, free_from: int) -> int:
-        """Write one bracket, its length inside, else behind it, else before it; return the first free column."""
-        glyphs, text = self.glyphs, stall_words(gap)
-        start, end = self.columns.at(gap.start_us), self.columns.at(gap.end_us - 1)
-        cells[start : end + 1] = glyphs.left + glyphs.line * (end - start - 1) + glyphs.right if end > start else "|"
-        inner, before = start + (end - start - len(text)) // 2 + 1, start - len(text) - 1
-        if end - start > len(text) + 3:
-            cells[inner - 1 : inner + len(text) + 1] = f" {text} "
-        elif end + 2 + len(text) <= len(cells):
-            cells[end + 2 : end + 2 + len(text)] = text
-            return end + 3 + len(text)
-        elif before >= free_from:
-            cells[before : before + len(text)] = text
-        return end + 1
+    def _length(self, cells: list[str], text: str, start: int, end: int) -> None:
+        """Write the length of a gap into its bracket, else behind it, else before it, where that is free."""
+        middle = (start + end + 1 - len(text)) // 2
+        places = [(middle, self.glyphs.line), (end + 1, " "), (start - len(text), " ")]
+        for at, free in places:
+            if at >= 0 and cells[at : at + len(text)] == [free] * len(text):
+                cells[at : at + len(text)] = text
+                return
 
     def amounts(self) -> list[Text]:
         """Return budget use, KV and (of a large schedule) the queue as characters, each with its peak and limit."""

@@ -43,10 +43,13 @@ def time_unit(timeline: Timeline) -> tuple[str, int]:
 
 
 def duration(us: int) -> str:
-    """Return a duration in a few characters: ms with what decimals it needs, from 10 s on seconds."""
+    """Return a duration in three digits or a few more: whole ms from 100 on, seconds from 10 s on."""
     if us >= 10_000_000:
         return f"{us / 1_000_000:.1f} s"
-    return f"{us / 1000:.3f}".rstrip("0").rstrip(".") + " ms" if us < 100_000 else f"{us / 1000:.0f} ms"
+    if us >= 100_000:
+        return f"{us / 1000:.0f} ms"
+    text = f"{us / 1000:.{1 if us >= 10_000 else 2 if us >= 1000 else 3}f}"
+    return f"{text.rstrip('0').rstrip('.')} ms"
 
 
 def headline(timeline: Timeline) -> str:
