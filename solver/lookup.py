@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import gcd
 
 from ortools.sat.python import cp_model
+
+from instances.units import PS_PER_US
 
 Expression = cp_model.LinearExpr | int
 LONGEST_ENCODING = 96
@@ -43,6 +46,18 @@ def looked_up(
         model.add(count * value <= slope * argument + spread[1])
         result.append(value)
     return result
+
+
+def rounded_rate(
+    model: cp_model.CpModel, time: cp_model.IntVar, rate_ps: int, tokens: Expression, held: int, held_us: int
+) -> None:
+    """Add time = ⌊(rate·(held + tokens) + 500000) / 10⁶⌋ - held_us by its two inequalities."""
+    scale = gcd(PS_PER_US, rate_ps)
+    rate, us, half = rate_ps // scale, PS_PER_US // scale, PS_PER_US // 2
+    # us·V <= rate·c + half/scale < us·V + us over integers, where V counts from c = 0 and time from c = held.
+    offset = rate * held - us * held_us
+    model.add(us * time <= rate * tokens + offset + half // scale)
+    model.add(us * time >= rate * tokens + offset + -(-half // scale) - us + 1 - (half % scale > 0))
 
 
 def is_linear(values: list[int]) -> bool:

@@ -14,14 +14,13 @@ from itertools import pairwise
 from math import gcd
 
 from instances.cost_model import Piece
-from instances.errors import InputError
 from instances.instance import Instance
 from instances.objectives import limit_amounts
 from instances.request import Request
 from instances.units import us_from_ps
 
 LONGEST_TABLE = 20_000
-"""Longest cost table of one request: above, the model is refused as too large."""
+"""Longest table of tile costs that is looked at for a common divisor."""
 COUNTED = ("slo_attainment",)
 """Objectives whose amount counts requests instead of ticks."""
 
@@ -78,27 +77,24 @@ class Job:
         return None if progress is None or not progress.emitted else progress.last_token_us
 
 
-def require_modelled(instance: Instance) -> None:
-    """Raise InputError for what the model does not hold yet."""
-    if instance.engine.preemption != "none":
-        what = "none (the exact model does not evict yet)"
-        raise InputError.expected(what, instance.engine.preemption, "engine.preemption")
-
-
 class Problem:
-    """An instance prepared for the model.
+    """An instance prepared for the model. Nothing is evicted here, whatever the engine allows; see `solver.evictions`.
 
     Parameters
     ----------
     instance
-        With `preemption` none: eviction has a model of its own.
+        The instance.
     releases_us
         Per request, a time before which it may not start, beside its arrival.
+    allowed
+        Evictions per request that a schedule may have.
     """
 
-    def __init__(self, instance: Instance, releases_us: Mapping[str, int] | None = None) -> None:
-        require_modelled(instance)
+    def __init__(
+        self, instance: Instance, releases_us: Mapping[str, int] | None = None, allowed: int = 0
+    ) -> None:
         self.instance = instance
+        self.allowed = allowed
         self.engine = instance.engine
         self.cost = instance.cost
         self.origin_us = instance.origin_us
@@ -140,6 +136,16 @@ class Problem:
         """Return the most tokens of `job` in one iteration, limits aside."""
         return job.left + 1
 
+    @property
+    def evictions(self) -> int:
+        """How often the model may evict a request."""
+        return 0
+
+    @property
+    def eviction_amounts(self) -> set[int]:
+        """The µs that evictions may add to a duration."""
+        return set()
+
     def most_eviction_us(self, piece: Piece) -> int:
         """Return the most µs that evictions add to the work of `piece` in a whole schedule."""
         return 0
@@ -150,15 +156,9 @@ class Problem:
         return tuple(job for job in self.jobs if job.left)
 
     @cached_property
-    def too_long(self) -> int | None:
-        """Length of a cost table that is too long to build, None where all are fine."""
-        longest = max(max(job.units, job.decodes) for job in self.jobs)
-        return longest if longest > LONGEST_TABLE else None
-
-    @cached_property
     def tick_us(self) -> int:
         """µs per tick: the greatest common divisor of every time in the instance."""
-        amounts = {us_from_ps(self.cost.eager_ps)}
+        amounts = {us_from_ps(self.cost.eager_ps), *self.eviction_amounts}
         for job in self.jobs:
             amounts |= {job.arrival, job.release, -(job.last_token or 0)}
             amounts |= {v for piece in self.cost.pieces for v in self.prefill_curve(piece, job)}
@@ -211,15 +211,19 @@ class Problem:
 
     def most_chunks(self, job: Job) -> int:
         """Return the largest number of chunks that the prefill of `job` can have."""
-        if not job.left:
+        return self.chunks_at_most(job.left)
+
+    def chunks_at_most(self, tokens: int) -> int:
+        """Return the largest number of chunks that a prefill of so many tokens can have."""
+        if not tokens:
             return 0
         if not self.engine.enable_chunked_prefill:
             return 1
-        smallest = job.unit
+        smallest = self.engine.chunk_quantum
         if self.engine.chunk_sizes is not None:
-            usable = [s for s in self.engine.chunk_sizes if s % job.unit == 0]
-            smallest = min(usable, default=job.left)
-        return -(-job.left // smallest)
+            usable = [s for s in self.engine.chunk_sizes if s % smallest == 0]
+            smallest = min(usable, default=tokens)
+        return -(-tokens // smallest)
 
     def fewest_chunks(self, job: Job) -> int:
         """Return a lower bound on the number of chunks of the prefill of `job`."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from math import gcd
 
 from ortools.sat.python import cp_model
 
 from instances.cost_model import Piece
-from instances.units import PS_PER_US
-from solver.lookup import Expression, is_linear, looked_up
+from solver.lookup import Expression, is_linear, looked_up, rounded_rate
 from solver.problem import Job, Problem
 
 
@@ -30,7 +29,12 @@ class Variables:
         ``decode[i][k]``: job i decodes in k.
     finished
         ``finished[i][k]``: job i has emitted everything at the end of k (monotone).
+    evict, restore
+        ``evict[i][k]``, ``restore[i][k]``: job i is evicted, restored at the start of k; no rows where nobody is.
     """
+
+    evict: Sequence[Sequence[cp_model.IntVar]] = ()
+    restore: Sequence[Sequence[cp_model.IntVar]] = ()
 
     def __init__(self, problem: Problem, iterations: int, horizon: int) -> None:
         self.problem = problem
@@ -147,8 +151,12 @@ class Variables:
             for k, flag in enumerate(result[job.index]):
                 chunk = self.chunk(job, k)
                 self.model.add(chunk >= flag)
-                self.model.add(chunk <= min(max(job.left, 1), self.problem.engine.largest_chunk) * flag)
+                self.model.add(chunk <= min(self.most_chunk(job), self.problem.engine.largest_chunk) * flag)
         return result
+
+    def most_chunk(self, job: Job) -> int:
+        """Return the most tokens of job in one iteration, limits aside."""
+        return max(job.left, 1)
 
     @cached_property
     def started(self) -> list[list[cp_model.IntVar]]:
@@ -230,13 +238,8 @@ class Variables:
         return looked_up(self.model, values, arguments, name)
 
     def _rounded(self, piece: Piece, job: Job, k: int, most: int) -> Expression:
-        """Return ⌊(rate·tokens + 500000) / 10⁶⌋ µs by its two inequalities: the cost of a prefill without context."""
-        time = self.model.new_int_var(0, most, f"prefill_time_{job.index}_{k}")
+        """Return the cost of the prefill up to the end of k where there is no context (times count from job.held)."""
         tokens = job.unit * self.total_units[job.index][k] + job.remainder * self.done[job.index][k]
-        scale = gcd(PS_PER_US, piece.prefill_ps)
-        rate, us, half = piece.prefill_ps // scale, PS_PER_US // scale, PS_PER_US // 2
-        # us·V <= rate·c + half/scale < us·V + us over integers, where V counts from c = 0 and time from job.held.
-        offset = rate * job.held - us * piece.prefill_us(job.held)
-        self.model.add(us * time <= rate * tokens + offset + half // scale)
-        self.model.add(us * time >= rate * tokens + offset + -(-half // scale) - us + 1 - (half % scale > 0))
+        time = self.model.new_int_var(0, most, f"prefill_time_{job.index}_{k}")
+        rounded_rate(self.model, time, piece.prefill_ps, tokens, job.held, piece.prefill_us(job.held))
         return time

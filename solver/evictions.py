@@ -1,0 +1,210 @@
+"""Problems whose schedules may evict: what an eviction can add, and whether any can help at all.
+
+The model allows each request a number of evictions; how many are worth modelling is decided here, with proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+
+from instances.cost_model import Piece
+from instances.engine import EngineLimits
+from instances.instance import Instance
+from instances.request import Request
+from instances.units import us_from_ps
+from solver.problem import Job, Problem
+
+
+class SwapProblem(Problem):
+    """An instance whose requests may be swapped out and back in.
+
+    Parameters
+    ----------
+    instance, releases_us, allowed
+        As for `Problem`.
+
+    Notes
+    -----
+    Computed tokens survive, so the chunks, the decodes and all bounds on them are those of the problem without
+    eviction; durations grow by what is moved.
+    """
+
+    @property
+    def evictions(self) -> int:
+        """Evictions per request that are worth modelling.
+
+        Proof: take a stay in the pool, from a restore to the next eviction, in which the request does not work.
+        Without both it stays away all the time, no iteration gets longer and none is left empty. So every stay but
+        that of a resident at time 0 holds a chunk or a decode, and evictions are one fewer than stays.
+        """
+        most = max(self.most_chunks(job) + job.decodes - 1 + job.resident for job in self.jobs)
+        return min(self.allowed, most)
+
+    @property
+    def eviction_amounts(self) -> set[int]:
+        """The µs of moving any number of tokens that a request may hold."""
+        rates = (self.cost.swap_out_ps, self.cost.swap_in_ps)
+        most = max(job.peak for job in self.jobs)
+        return {us_from_ps(rate * tokens) for rate in rates if rate for tokens in range(most + 1)}
+
+    def most_eviction_us(self, piece: Piece) -> int:
+        """Return the µs of moving every request at its largest, as often as it may be moved."""
+        rates = (self.cost.swap_out_ps, self.cost.swap_in_ps)
+        return self.evictions * sum(us_from_ps(rate * job.peak) for rate in rates for job in self.jobs)
+
+
+class RecomputeProblem(Problem):
+    """An instance whose requests may be dropped and prefilled again, up to ``prompt + emitted`` tokens.
+
+    Parameters
+    ----------
+    instance, releases_us, allowed
+        As for `Problem`.
+
+    Notes
+    -----
+    Chunks are counted in tokens (``unit = 1``): a multiple of the quantum may end anywhere in the output.
+    """
+
+    @property
+    def evictions(self) -> int:
+        """Evictions per request."""
+        return self.allowed
+
+    def _job(self, index: int, request: Request) -> Job:
+        job = super()._job(index, request)
+        return replace(job, unit=1, units=job.left, remainder=0)
+
+    @property
+    def prefilling(self) -> tuple[Job, ...]:
+        """All requests: an eviction brings back the prefill."""
+        return self.jobs
+
+    def regained(self, job: Job) -> int:
+        """Return the most tokens that a prefill after an eviction processes: all but those of the prefix hit."""
+        return job.peak - job.request.cached_tokens
+
+    def most_tokens(self, job: Job) -> int:
+        """Return the most tokens of one iteration: a whole prefill, first or again."""
+        return max(1, self.regained(job))
+
+    def recomputed_curve(self, piece: Piece, job: Job) -> list[int]:
+        """Return the µs of prefilling the first n tokens beyond the prefix hit, n = 0..regained."""
+        first = job.request.cached_tokens
+        start = piece.prefill_us(first)
+        return [piece.prefill_us(first + n) - start for n in range(self.regained(job) + 1)]
+
+    def least_token_us(self, piece: Piece, job: Job, context: int) -> int:
+        """Return the least charge for a token after the first: its decode, or the whole prefill that emits it.
+
+        Proof: a token after the first is emitted by a decode that then holds `context` tokens, or by the end of a
+        prefill of so many tokens, which began after an eviction with the tokens of the prefix hit alone. All of that
+        prefill lies between the token before and this one.
+        """
+        again = piece.prefill_us(context) - piece.prefill_us(job.request.cached_tokens)
+        return min(piece.decode_us(context), again)
+
+    def least_decode_curve(self, piece: Piece, job: Job) -> list[int]:
+        """Return the least µs of the first t tokens after the first one to come, t = 0..decodes."""
+        context, total, curve = job.held + job.left, 0, [0]
+        for step in range(1, job.decodes + 1):
+            total += self.least_token_us(piece, job, context + step)
+            curve.append(total)
+        return curve
+
+    @property
+    def eviction_amounts(self) -> set[int]:
+        """The µs of every part of every prefill."""
+        return {us for piece in self.cost.pieces for job in self.jobs for us in self.recomputed_curve(piece, job)}
+
+    def most_eviction_us(self, piece: Piece) -> int:
+        """Return the µs of prefilling every request again at its largest, as often as it may be evicted."""
+        return self.evictions * sum(self.recomputed_curve(piece, job)[-1] for job in self.jobs)
+
+    @cached_property
+    def count_bound(self) -> int:
+        """Iterations that suffice for every schedule: each one works on some request.
+
+        Proof: between two evictions a request has at most c = `chunks_at_most` chunks, and c - 1 where the prefill is
+        evicted before its end. One that comes to its end emits a token: the first one, where every prefill before was
+        cut short and had one chunk fewer, or one that needs no decode then. So an eviction adds at most c - 1
+        iterations to the chunks and decodes of a request that is never evicted.
+        """
+        again = sum(max(0, self.chunks_at_most(self.regained(job)) - 1) for job in self.jobs)
+        return super().count_bound + self.evictions * again
+
+    def shortest_piece_us(self, piece: Piece) -> int:
+        """Return the least that `piece` charges for an iteration with one decode or one chunk of a token."""
+        least = [piece.decode_us(job.held + job.left + 1) for job in self.jobs if job.decodes]
+        for job in self.jobs:
+            curve = self.recomputed_curve(piece, job)
+            least += [after - before for before, after in pairwise(curve)]
+        return piece.base_us + piece.tile_us(1) + min(least, default=0)
+
+
+def problem_for(
+    instance: Instance, max_preemptions: int, *, no_pause: bool, releases_us: Mapping[str, int] | None = None
+) -> Problem:
+    """Return the problem of an instance: one that evicts only where that is allowed and may help."""
+    problem = {"swap": SwapProblem, "recompute": RecomputeProblem}.get(instance.engine.preemption, Problem)
+    if not max_preemptions or evictions_are_useless(instance, no_pause=no_pause):
+        problem = Problem
+    return problem(instance, releases_us, max_preemptions)
+
+
+def evictions_are_useless(instance: Instance, *, no_pause: bool) -> bool:
+    """Return whether the optima with any number of evictions are those without (False where that is not proved).
+
+    Notes
+    -----
+    An eviction takes an iteration that works on others, so one request alone is never evicted. Otherwise let nothing
+    be scarce: seats, pool and unfinished prefills for all at once. Then a schedule can keep everybody where it is.
+
+    Swap: without its evictions and restores a schedule stays valid, and no iteration gets longer. (Under `no_pause`
+    a request that is away may pause.)
+
+    Recompute: of every request keep the chunks of the prefill that emits its first token, and all decodes; where a
+    later prefill emitted a token, let a decode do it in the same iteration; drop all other chunks and iterations that
+    are left empty. Batches may be mixed and nothing is padded, so this is valid, and it is no later: chunks that are
+    left out cost time, and the decode costs no more than the last chunk of the prefill that it replaces
+    (`_decode_is_cheaper`). A resident whose prefill was under way at time 0 keeps the last chunks of a prefill that
+    began further back, which is only sure to be allowed where every size is.
+    """
+    engine, jobs = instance.engine, Problem(instance).jobs
+    if engine.preemption == "none" or len(jobs) == 1:
+        return True
+    if no_pause or is_scarce(instance):
+        return False
+    if engine.preemption == "swap":
+        return True
+    any_size = engine.enable_chunked_prefill and engine.chunk_quantum == 1 and engine.chunk_sizes is None
+    under_way = any(job.resident and job.left for job in jobs)
+    if not engine.mixed_batches or instance.cost.capture_sizes is not None or (under_way and not any_size):
+        return False
+    return all(_decode_is_cheaper(piece, job, engine) for piece in instance.cost.pieces for job in jobs)
+
+
+def is_scarce(instance: Instance) -> bool:
+    """Return whether seats, pool or unfinished prefills may run out with every request resident at its largest."""
+    engine, count = instance.engine, len(instance.requests)
+    blocks = sum(engine.blocks(request.peak_kv_tokens) for request in instance.requests)
+    limits = ((engine.max_num_seqs, count), (engine.max_partial_prefills, count), (engine.num_kv_blocks, blocks))
+    return any(limit is not None and limit < most for limit, most in limits)
+
+
+def _decode_is_cheaper(piece: Piece, job: Job, engine: EngineLimits) -> bool:
+    """Return whether a decode that then holds T tokens costs no more than the last chunk of a prefill of T, any T."""
+    for context in range(job.held + job.left + 1, job.peak + 1):
+        before = context - 1 if engine.enable_chunked_prefill else job.request.cached_tokens
+        if piece.decode_us(context) > piece.prefill_us(context) - piece.prefill_us(before):
+            return False
+    return True
+
+
+def without_scarcity(instance: Instance) -> Instance:
+    """Return the instance with seats, pool and unfinished prefills for all: a relaxation."""
+    engine = replace(instance.engine, max_num_seqs=None, num_kv_blocks=None, max_partial_prefills=None)
+    return replace(instance, engine=engine)
