@@ -1,0 +1,229 @@
+"""A* over the pooled relaxation: labels at events, in the order of a bound on every completion of theirs.
+
+Events are first tokens, the arrival of the next request and, where last tokens count, the last token of a live
+request. Between two events nothing but the number of iterations and of units matters, and fewer iterations for the
+same units are never worse: an iteration that is left out can be put after the next event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+
+from instances.units import PS_PER_US
+from solver.pooled.events import AWAITED, FINISHED, START, Choices, Label, Live, Marks, Transitions, longest
+from solver.pooled.pool import Pool, Units
+from solver.pooled.remaining import remaining
+from solver.pooled.sets import Sets
+
+FREE = 1 << 40
+"""Units since an arrival where their number does not matter."""
+MOST_STORED = 12_000_000
+"""Choices that are kept at once; more would take gigabytes."""
+LOOKS = 32
+"""Labels between two looks at the clock."""
+
+
+@dataclass
+class Pending:
+    """Choices after a label that become labels one by one, the best estimate first."""
+
+    label: Label
+    number: int
+    choices: Choices
+    estimate: Units
+    next: int = 0
+
+
+class Relaxation:
+    """The search for the optimum of the pooled relaxation.
+
+    Parameters
+    ----------
+    pool, sets
+        Of the problem.
+    last_tokens
+        Whether last tokens are weighted (E2E) or first ones (TTFT).
+    cutoff
+        Amounts (ps, absolute token times) from which on labels do not matter, None without one.
+
+    Attributes
+    ----------
+    settled
+        Labels that have been expanded, parents before children.
+    """
+
+    def __init__(self, pool: Pool, sets: Sets, *, last_tokens: bool, cutoff: int | None = None) -> None:
+        self.pool = pool
+        self.sets = sets
+        self.last_tokens = last_tokens
+        self.cutoff = cutoff
+        self.transitions = Transitions(pool, sets, last_tokens=last_tokens)
+        self.everything = (1 << len(pool.members)) - 1
+        self.exact_work = any(sets.works[m.index] > pool.plain_work(m) + PS_PER_US for m in pool.members)
+        self.heap: list[tuple[int, int, int, Label | Pending]] = []
+        self.settled: list[Label] = []
+        self.front: dict[object, list[tuple[int, ...]]] = {}
+        self.stored = 0
+        self._ties = count()
+        self._put(self._start())
+
+    def _start(self) -> Label:
+        """Return the label at time 0: what has been prefilled already is done, and decodes."""
+        done, paid, live = 0, 0, []
+        for place, member in enumerate(self.pool.members):
+            if not self.pool.problem.jobs[member.index].left:
+                done |= 1 << place
+                live.append((member.decodes, member.weight if self.last_tokens else 0))
+                paid += member.weight * member.decode_ps if self.last_tokens else 0
+        alive = self._alive(live)
+        return Label(0, 0, paid, 0, 0, self.sets[done].units, done, 0, False, False, (), alive, -1, START)
+
+    def _alive(self, live: list[tuple[int, int]]) -> Live:
+        """Return the requests still live, in order; the longest one alone where only first tokens count."""
+        left = sorted(item for item in live if item[0] > 0)
+        return tuple(left) if self.last_tokens or not left else ((left[-1][0], 0),)
+
+    def run(self, stop: Callable[[], bool]) -> bool:
+        """Settle labels until the best complete one, the cutoff, or `stop()`; return whether it is decided."""
+        while self.heap:
+            estimate, _, _, item = self.heap[0]
+            if self.cutoff is not None and estimate >= self.cutoff:
+                break
+            if isinstance(item, Pending):
+                heappop(self.heap)
+                self._advance(item)
+                continue
+            if self._is_complete(item):
+                break
+            if len(self.settled) % LOOKS == 0 and (self.stored > MOST_STORED or stop()):
+                return False
+            heappop(self.heap)
+            if self._is_best(item):
+                self.settled.append(item)
+                self._expand(item, len(self.settled) - 1)
+        return True
+
+    def _is_complete(self, label: Label) -> bool:
+        return label.done == self.everything and not (self.last_tokens and label.live)
+
+    @property
+    def bound(self) -> int | None:
+        """A lower bound on the amount in ps: the cutoff where all labels reach it, None where there are no labels."""
+        if not self.heap:
+            return self.cutoff
+        least = self.heap[0][0]
+        return least if self.cutoff is None else min(least, self.cutoff)
+
+    @property
+    def path(self) -> list[Label]:
+        """The labels from the start to the best complete one; empty where none has been found."""
+        if not self.heap or not isinstance(label := self.heap[0][3], Label) or not self._is_complete(label):
+            return []
+        path = [label]
+        while path[-1].parent >= 0:
+            path.append(self.settled[path[-1].parent])
+        return path[::-1]
+
+    def _put(self, label: Label) -> None:
+        heappush(self.heap, (label.estimate, label.order, next(self._ties), label))
+
+    def _await(self, pending: Pending) -> None:
+        heappush(self.heap, (int(pending.estimate[pending.next]), 0, next(self._ties), pending))
+
+    def _advance(self, pending: Pending) -> None:
+        """Turn the best of the pending choices into a label."""
+        self._push(pending)
+        self.stored -= 1
+        pending.next += 1
+        if pending.next < pending.estimate.size:
+            self._await(pending)
+
+    def _is_best(self, label: Label) -> bool:
+        key, value = self._ranked(*label[2:12])
+        return label.parent < 0 or value in self.front.get(key, [])
+
+    def _ranked(
+        self, paid: int, time: int, iterations: int, units: int, done: int, arrived: int, joinable: bool, spare: bool,
+        marks: Marks, live: Live
+    ) -> tuple[object, tuple[int, ...]]:
+        """Return what must be equal, and what is better the smaller it is, of two labels that are compared.
+
+        More units are never worse at the same time: what comes later may process less. With exact works of whole
+        prefills the floor under the time depends on units and iterations too, so these are compared as well.
+        """
+        since = dict(marks)
+        counts = tuple(-since.get(number, FREE) for number in range(arrived))
+        works = (iterations, units) if self.exact_work else ()
+        if self.last_tokens:
+            return (done, arrived, joinable, spare, live), (time, paid, -units, *counts, *works)
+        return (done, arrived, joinable, spare), (time, paid, -units, longest(live), *counts, *works)
+
+    def _expand(self, label: Label, number: int) -> None:
+        for choices in self.transitions.after(label):
+            self._pay(label, choices)
+            estimate = np.maximum(choices.paid + remaining(self, label, choices), label.estimate)
+            order = np.argsort(estimate, kind="stable")
+            if self.cutoff is not None:
+                order = order[: np.searchsorted(estimate[order], self.cutoff)]
+            if order.size:
+                self.stored += order.size
+                self._await(Pending(label, number, choices.chosen(order), estimate[order]))
+
+    def _pay(self, label: Label, choices: Choices) -> None:
+        """Add what the event costs to what has been paid: weights x token times."""
+        choices.paid += label.paid
+        if choices.event >= 0:
+            member = self.pool.members[choices.event]
+            if self.last_tokens:
+                choices.paid += member.weight * member.decode_ps
+            if not self.last_tokens or not member.decodes:
+                choices.paid += member.weight * choices.time
+        for left, weight in label.live:
+            choices.paid += np.where(choices.count == left, weight * choices.time, 0)
+
+    def _push(self, pending: Pending) -> None:
+        """Make a label of the next choice, unless a known one is at least as good."""
+        label, choices, n = pending.label, pending.choices, pending.next
+        units, run = int(choices.units[n]), int(choices.count[n])
+        live = [(left - run, weight) for left, weight in label.live]
+        marks = [(number, since + units - label.units) for number, since in label.marks]
+        if choices.event >= 0:
+            member = self.pool.members[choices.event]
+            live.append((member.decodes, member.weight if self.last_tokens else 0))
+        elif choices.event == AWAITED:
+            marks.append((label.arrived, 0))
+        state = (
+            int(choices.paid[n]), int(choices.time[n]), label.iterations + run, units, choices.done, choices.arrived,
+            choices.joinable, _has_spare(label, choices, units),
+            tuple(mark for mark in marks if self._matters(mark, choices.done, units)), self._alive(live),
+        )
+        key, value = self._ranked(*state)
+        known = self.front.setdefault(key, [])
+        if any(all(a <= b for a, b in zip(other, value, strict=True)) for other in known):
+            return
+        known[:] = [other for other in known if not all(b <= a for a, b in zip(other, value, strict=True))]
+        known.append(value)
+        order = -choices.done.bit_count()
+        self._put(Label(int(pending.estimate[n]), order, *state, pending.number, choices.event))
+
+    def _matters(self, mark: tuple[int, int], done: int, units: int) -> bool:
+        """Return whether units of requests not yet done were processed before an arrival."""
+        number, since = mark
+        early = self.sets[done].units - self.sets.units_since(done, self.pool.arrivals[number])
+        return units - since > early
+
+
+def _has_spare(label: Label, choices: Choices, units: int) -> bool:
+    """Return whether a unit was processed before the event that could be processed after it.
+
+    Where one was, the next block of iterations has to be full. Proof: else move that unit there; the event comes
+    earlier or at the same time, and nothing later changes. Moves go one way, so they end.
+    """
+    if choices.event == AWAITED or not (label.spare or units > label.units):
+        return False
+    return choices.event == FINISHED or units > choices.least

@@ -1,0 +1,164 @@
+"""The pooled relaxation: who gets a chunk is forgotten, only how much has been prefilled in all.
+
+A schedule is seen as a sequence of iterations, each with a number of chunk units, and of first tokens. The first
+tokens of a set S need all units of S in the pool; that is necessary, and by earliest-deadline-first nearly sufficient.
+From its first token on a request is *live* for as many iterations as it has decodes; what an iteration with a live
+request can prefill is limited by the TBT limit. Times are integers in picoseconds.
+
+Proof that it is a relaxation. Take any schedule that obeys the limits; c_i is the iteration of the first token of i.
+- The first tokens of S are out after iteration k only if all prefill tokens of S have been processed, so the units
+  processed by then are at least those of S. Units that were processed before time r belong to requests that arrived
+  before r, so those of S that arrived later need as many units after r.
+- Between its first and its last token i emits one token per iteration, so it stays unfinished for at least
+  `decodes` iterations. Each of them lies in one of its gaps, which is at most G long: base and prefill of the
+  iteration, and i's own decode or at least another iteration's base, fit into G.
+- An iteration lasts at least its base and its prefill work at the smallest rate. F is rounded, but telescopes: of each
+  request the work since any moment is at least its tokens times the rate, less 1 µs. So every time is at least the
+  relaxed one less `slack_ps` = 1 µs per request.
+Limits on memory, seats and shapes of chunks are forgotten, and so are the decodes' own costs (but for the last
+tokens, which count their request's own decodes) and the upper limit on idling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from instances.cost_model import Piece
+from instances.units import PS_PER_US
+from solver.problem import Job, Problem
+
+Units = NDArray[np.int64]
+MOST_UNITS = 600
+"""Largest pool: above, the tables and the number of choices are too long."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A request in the pool.
+
+    Parameters
+    ----------
+    index
+        Of its job.
+    units, tail
+        Chunk units to prefill, and the tokens that only end the prefill.
+    arrival
+        In ps from the origin.
+    decodes, decode_ps
+        Decodes after the prefill, and what they cost at least in all.
+    weight
+        In the objective.
+    """
+
+    index: int
+    units: int
+    tail: int
+    arrival: int
+    decodes: int
+    decode_ps: int
+    weight: int
+
+
+class Pool:
+    """The relaxation of a problem for one piece of its cost.
+
+    Parameters
+    ----------
+    problem
+        What.
+    piece
+        Of the cost: every iteration lasts at least what one piece charges.
+    gap_us
+        Largest TBT gap, None without a limit.
+    weights
+        Per job, its weight in the objective; 0 where its token was out before time 0.
+    """
+
+    def __init__(self, problem: Problem, piece: Piece, gap_us: int | None, weights: dict[int, int]) -> None:
+        self.problem = problem
+        self.base = piece.base_us * PS_PER_US
+        self.rate = piece.prefill_ps
+        self.unit = max((job.unit for job in problem.jobs if job.left), default=1)
+        evicts = problem.engine.preemption != "none"  # the end of a prefill may stand for a decode
+
+        def own(job: Job) -> int:
+            return 0 if evicts else problem.decode_curve(piece, job)[-1] * PS_PER_US
+
+        self.members = tuple(
+            Member(job.index, job.units, job.remainder, job.arrival * PS_PER_US, job.decodes,
+                   own(job), weights.get(job.index, 0))
+            for job in problem.jobs
+        )
+        self.full_tokens = problem.engine.max_num_batched_tokens
+        self.live_tokens = self._live_tokens(piece, gap_us)
+        self.total = sum(member.units for member in self.members)
+        self._tables: dict[tuple[int, int], Units] = {}
+
+    def _live_tokens(self, piece: Piece, gap_us: int | None) -> int:
+        """Return the most prefill tokens of an iteration in which a request is live."""
+        if gap_us is None or not piece.prefill_ps:
+            return self.full_tokens
+        least = [piece.decode_us(job.held + job.left + 1) for job in self.problem.jobs if job.decodes]
+        decode = min(min(least, default=0), self.problem.shortest_us)
+        own = decode if self.problem.engine.preemption == "none" else 0
+        room = gap_us - piece.base_us - own + len(self.members)
+        return max(0, min(self.full_tokens, room * PS_PER_US // piece.prefill_ps))
+
+    @property
+    def slack_ps(self) -> int:
+        """What rounding may take off a time."""
+        return len(self.members) * PS_PER_US
+
+    @cached_property
+    def applies(self) -> bool:
+        """Whether the pool has units of one size, and few enough."""
+        sizes = {job.unit for job in self.problem.jobs if job.left}
+        return len(sizes) == 1 and 0 < self.total <= MOST_UNITS and self.base > 0 and self.full_tokens >= self.unit
+
+    @cached_property
+    def arrivals(self) -> tuple[int, ...]:
+        """Different arrivals after the first, in order."""
+        return tuple(sorted({member.arrival for member in self.members} - {0}))
+
+    def plain_work(self, member: Member) -> int:
+        """Return the ps of a whole prefill at the rate per token."""
+        return (member.units * self.unit + member.tail) * self.rate
+
+    def work(self, units: Units) -> Units:
+        """Return the least ps that units take."""
+        return units * (self.unit * self.rate)
+
+    def iterations(self, live: int, tail: int) -> Units:
+        """Return per number of units the fewest iterations that hold them, `tail` tokens fitting into the last one.
+
+        A request is live in the first `live` of them. At least one iteration is counted.
+        """
+        key = (min(live, self.longest), tail)
+        if key not in self._tables:
+            limits = np.full(self.longest + 1, self.full_tokens)
+            limits[: key[0]] = self.live_tokens
+            before = np.concatenate([[0], np.cumsum(limits // self.unit)[:-1]])
+            reach = before + np.maximum(0, limits - tail) // self.unit
+            fits = limits >= tail
+            reach = np.maximum.accumulate(np.where(fits, reach, -1))
+            self._tables[key] = np.searchsorted(reach, np.arange(self.total + 2)) + 1
+        return self._tables[key]
+
+    @cached_property
+    def longest(self) -> int:
+        """More iterations than any block of the pool needs."""
+        return self.total // max(1, self.live_units) + max(member.decodes for member in self.members) + 3
+
+    @property
+    def full_units(self) -> int:
+        """Most units of an iteration."""
+        return self.full_tokens // self.unit
+
+    @property
+    def live_units(self) -> int:
+        """Most units of an iteration with a live request."""
+        return self.live_tokens // self.unit

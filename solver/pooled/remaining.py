@@ -1,0 +1,81 @@
+"""A lower bound on what the rest of a label costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from solver.pooled.pool import Pool, Units
+
+if TYPE_CHECKING:
+    from solver.pooled.labels import Choices, Label, Relaxation
+    from solver.pooled.sets import Facts
+
+
+def remaining(search: Relaxation, label: Label, choices: Choices) -> Units:
+    """Return per choice a lower bound on Σ weight x time of the tokens to come (first or last ones)."""
+    facts, pool = search.sets[choices.done], search.pool
+    live = [(np.maximum(left - choices.count, 0), weight) for left, weight in label.live]
+    if choices.event >= 0:
+        member = pool.members[choices.event]
+        live.append((np.full(choices.units.size, member.decodes), member.weight))
+    longest = np.max([left for left, _ in live], axis=0) if live else np.zeros(choices.units.size, dtype=np.int64)
+    if not facts.rest:
+        return _last_tokens(pool, choices, live) if search.last_tokens else np.zeros(choices.units.size, np.int64)
+    need = np.maximum(0, facts.needed[None, :] - (choices.units - facts.units)[:, None])
+    count = _iterations(pool, need, longest)
+    times = choices.time[:, None] + pool.base * count + pool.work(need) + pool.rate * facts.tails[None, :]
+    worked = pool.base * (label.iterations + choices.count[:, None] + count) + facts.work + facts.works[None, :]
+    times = np.maximum(np.maximum(times, worked), facts.alone[None, :])
+    total: Units = times @ facts.weights
+    if not search.last_tokens:
+        return total
+    total = total + sum(m.weight * (m.decodes * pool.base + m.decode_ps) for m in facts.rest)
+    return total + _last_tokens(pool, choices, live) + _ridden(pool, facts, need, count, live)
+
+
+def _last_tokens(pool: Pool, choices: Choices, live: list[tuple[Units, int]]) -> Units:
+    """Return Σ weight x time of the last tokens of live requests if nothing is prefilled beside them."""
+    total = np.zeros(choices.units.size, dtype=np.int64)
+    for left, weight in live:
+        total += np.where(left > 0, weight * (choices.time + pool.base * left), 0)
+    return total
+
+
+def _iterations(pool: Pool, need: Units, longest: Units) -> Units:
+    """Return the fewest iterations that hold `need` units, a request being live in the first `longest` of them."""
+    slow, fast = pool.live_units, pool.full_units
+    within = slow * longest[:, None]
+    late = longest[:, None] + -(-(need - within) // fast)
+    if not slow:
+        return np.where(need == 0, 0, late)
+    early = -(-need // slow)
+    return np.where(need <= within, early, late)
+
+
+def _ridden(pool: Pool, facts: Facts, need: Units, count: Units, live: list[tuple[Units, int]]) -> Units:
+    """Return what prefill costs that is processed beside decodes, or what it costs to wait for their end.
+
+    Proof: let k_m be the iteration of the m-th first token of the rest, x(k) the units processed by iteration k, so
+    x(k_m) >= need_m. A live request with r iterations left ends at base r + work(x(r)), and x(r) >= Σ share_m over
+    the m with k_m <= r, share_m = need_m - need_{m-1}. So m costs either its share for every live request that
+    outlasts k_m, or base for the iterations by which k_m is later than its least value; the best k_m is one after an
+    end, or the least. A first token m' < m is followed by at least `decodes` iterations, so its last one counts as
+    live with `least k_m' + decodes` iterations left.
+    """
+    total = np.zeros(need.shape[0], dtype=np.int64)
+    weight_of_rest = int(facts.weights.min())
+    shares = np.diff(need, axis=1, prepend=0)
+    ends = [(left, weight) for left, weight in live if weight]
+    for m in range(need.shape[1]):
+        share, least = pool.work(shares[:, m]), count[:, m]
+        best = None
+        for start in [least, *(np.maximum(left + 1, least) for left, _ in ends)]:
+            cost = facts.weights[m] * pool.base * (start - least)
+            for left, weight in ends:
+                cost = cost + np.where(left >= start, weight * share, 0)
+            best = cost if best is None else np.minimum(best, cost)
+        total += best
+        ends.append((least + facts.decodes, weight_of_rest))
+    return total
