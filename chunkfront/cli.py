@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from chunkfront import output
-from chunkfront.commands import check, compare, frontier, instances, policies, show, simulate, solve, trace
+from chunkfront.commands import check, compare, export, frontier, instances, policies, show, simulate, solve, trace
 from instances.errors import InputError
 
 BAD_INPUT = 2
@@ -83,6 +83,7 @@ app.command()(simulate.simulate)
 app.command()(check.check)
 app.command()(compare.compare)
 app.command()(show.show)
+app.command()(export.export)
 app.command()(trace.trace)
 app.command()(instances.instances)
 app.command()(policies.policies)

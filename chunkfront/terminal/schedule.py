@@ -165,7 +165,8 @@ class _Picture:
         if not marked:
             return []
         cells = [" "] * self.columns.count
-        glyphs, ends = self.glyphs, [(self.columns.at(g.start_us), self.columns.at(g.end_us - 1)) for g in marked]
+        glyphs, at = self.glyphs, self.columns.at
+        ends = [(at(gap.start_us), at(max(gap.start_us, gap.end_us - 1))) for gap in marked]
         for start, end in ends:
             bracket = glyphs.left + glyphs.line * (end - start - 1) + glyphs.right
             cells[start : end + 1] = bracket if end > start else glyphs.right

@@ -13,9 +13,17 @@ StepLine = tuple[list[int], list[int]]
 """Moments in µs, and the value from each of them on."""
 
 
-def step_line(
-    timeline: Timeline, value: Callable[[Beat], int], after: Callable[[Beat], int] = lambda beat: 0
-) -> StepLine:
+def nothing(beat: Beat) -> int:
+    """Return 0: what is processed while the engine idles."""
+    return 0
+
+
+def step_line(timeline: Timeline, value: Callable[[Beat], int], after: Callable[[Beat], int] = nothing) -> StepLine:
+    """Return `exact_line` with at most `MOST_STEPS` steps, for drawing."""
+    return _thinned(*exact_line(timeline, value, after))
+
+
+def exact_line(timeline: Timeline, value: Callable[[Beat], int], after: Callable[[Beat], int] = nothing) -> StepLine:
     """Return an amount over time: `value` during an iteration, `after` while the engine idles behind it."""
     times, values = [timeline.start_us], [0]
     busy_again = {beat.start_us for beat in timeline.beats}
@@ -25,7 +33,7 @@ def step_line(
         if beat.end_us not in busy_again:
             times.append(beat.end_us)
             values.append(after(beat))
-    return _thinned(times, values)
+    return times, values
 
 
 def budget_lines(timeline: Timeline) -> dict[str, StepLine]:
