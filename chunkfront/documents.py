@@ -51,7 +51,7 @@ def frontier_document(
         "points": [_point(point) for point in frontier.points],
         "open_intervals": [dict(interval) for interval in frontier.open_intervals],
         "resolution": frontier.resolution,
-        "policies": [_policy(policy) for policy in compared],
+        "policies": [_policy(policy) | _schedule(policy) for policy in compared],
         "sweep": _sweep(curves),
         "hypervolume": None if hypervolume is None else dict(hypervolume),
         "wall_s": wall_s,
@@ -82,6 +82,10 @@ def _policy(policy: ComparedPolicy) -> dict[str, Any]:
     if policy.reason is not None:
         document["reason"] = policy.reason
     return document
+
+
+def _schedule(policy: ComparedPolicy) -> dict[str, Any]:
+    return {"schedule": None if policy.schedule is None else policy.schedule.to_dict()}
 
 
 def _sweep(curves: Sequence[Curve]) -> dict[str, Any] | None:
