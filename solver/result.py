@@ -85,23 +85,27 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class Frontier:
-    """The nondominated value pairs of an instance.
+    """The nondominated values of an instance on two or three axes.
 
     Parameters
     ----------
     axes, units
         Metric names, and the units of their values.
     points
-        In order of the first axis.
+        In order of the first axis (of the next ones among equals).
     complete
         Whether every point is proved and nothing is missing between them (up to `resolution`).
     open_intervals
         Where points may be missing: one dict per interval, ``{"axis", "above", "below"}`` in the unit of the axis,
         None for an open end.
+    open_zones
+        The same for three axes: one dict per zone, ``{"better_than": {axis: value or None}, "bounds": {axis:
+        value}}``: points may be missing that are better than this on every axis (None: whatever it is there), but
+        not beyond the bounds.
     status
         ``OPTIMAL`` when complete, ``FEASIBLE``, ``INFEASIBLE`` (no schedule obeys the limits) or ``UNKNOWN``.
     resolution
-        Grid on the second axis, None for the complete set.
+        Grid on every axis but the first, None for the complete set.
     interrupted
         Whether the user stopped it.
     """
@@ -116,3 +120,4 @@ class Frontier:
     wall_s: float | None = 0.0
     interrupted: bool = False
     notes: tuple[str, ...] = ()
+    open_zones: tuple[dict[str, Any], ...] = ()
