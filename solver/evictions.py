@@ -5,16 +5,17 @@ The model allows each request a number of evictions; how many are worth modellin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
 from instances.cost_model import Piece
 from instances.engine import EngineLimits
+from instances.errors import InputError
 from instances.instance import Instance
 from instances.request import Request
 from instances.units import us_from_ps
+from solver.choices import Fixing
 from solver.problem import Job, Problem
 
 
@@ -91,6 +92,10 @@ class RecomputeProblem(Problem):
         """Return the most tokens of one iteration: a whole prefill, first or again."""
         return max(1, self.regained(job))
 
+    def table_entries(self, job: Job) -> int:
+        """Return about how many literals the model has for `job` per iteration and piece."""
+        return min(self.regained(job), 96) + min(job.decodes, 96) + 32
+
     def recomputed_curve(self, piece: Piece, job: Job) -> list[int]:
         """Return the µs of prefilling the first n tokens beyond the prefix hit, n = 0..regained."""
         first = job.request.cached_tokens
@@ -146,13 +151,22 @@ class RecomputeProblem(Problem):
 
 
 def problem_for(
-    instance: Instance, max_preemptions: int, *, no_pause: bool, releases_us: Mapping[str, int] | None = None
+    instance: Instance, max_preemptions: int, *, no_pause: bool = False, fixing: Fixing | None = None
 ) -> Problem:
-    """Return the problem of an instance: one that evicts only where that is allowed and may help."""
-    problem = {"swap": SwapProblem, "recompute": RecomputeProblem}.get(instance.engine.preemption, Problem)
+    """Return the problem of an instance: one that evicts only where that is allowed and may help.
+
+    Raises
+    ------
+    InputError
+        Where choices are held and the engine evicts: choices are not compared across evictions.
+    """
+    mode = instance.engine.preemption
+    if fixing is not None and mode != "none":
+        raise InputError.expected("none where choices are held", mode, "engine.preemption")
+    problem = {"swap": SwapProblem, "recompute": RecomputeProblem}.get(mode, Problem)
     if not max_preemptions or evictions_are_useless(instance, no_pause=no_pause):
         problem = Problem
-    return problem(instance, releases_us, max_preemptions)
+    return problem(instance, fixing.releases_us if fixing else None, max_preemptions)
 
 
 def evictions_are_useless(instance: Instance, *, no_pause: bool) -> bool:

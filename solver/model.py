@@ -49,7 +49,8 @@ def solve(
         One worker, and a `time_limit` in units of work (about seconds of that worker) instead of time: the same
         answer twice. `wall_s` is None then.
     max_preemptions
-        Evictions allowed per request; without effect yet, because instances with preemption are refused.
+        Evictions allowed per request, where the engine evicts; the optimum is one within this bound, and the result's
+        notes say whether a larger one could help.
     known
         Schedules from elsewhere: the answer is never worse than a valid one among them.
     fixing
@@ -66,8 +67,9 @@ def solve(
     wanted = objective(minimize)
     settings = Settings(workers, seed, deterministic)
     search = Search(
-        instance, settings, settings.clock(time_limit), no_pause=no_pause, known=known, fixing=fixing, tell=on_progress
-    )
+        instance, settings, settings.clock(time_limit), no_pause=no_pause, max_preemptions=max_preemptions, known=known,
+        fixing=fixing, tell=on_progress,
+    )  # fmt: skip
     answer = search.optimum(wanted.name, search.problem.limits(limits))
     return _result(search, wanted, answer)
 
