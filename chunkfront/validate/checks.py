@@ -16,7 +16,6 @@ from chunkfront.validate.watching import Decision
 from heuristics.policy import Policy
 from instances.errors import InputError
 from instances.instance import Instance
-from instances.replay import replay
 from instances.request import Request
 
 Source = Callable[[], Policy]
@@ -106,8 +105,8 @@ def output_lengths(instance: Instance, source: Source) -> Iterator[Finding]:
             continue
         first, second = (attempt(each, source(), step_by_step=True) for each in pair)
         name = instance.requests[index].id
-        end = _end_of(first, name)
-        cut = [tuple(d for d in a.decisions if end is None or d.now_us < end) for a in (first, second)]
+        end = first.ends.get(name)  # from then on its length may be known
+        cut = [a.decisions[:end] for a in (first, second)]
         when = [f"where {name!r} will produce {each.requests[index].output_tokens} tokens" for each in pair]
         found = list(_difference(
             "knows-output-lengths", instance, replace(first, decisions=cut[0]), replace(second, decisions=cut[1]),
@@ -221,11 +220,3 @@ def _longer(instance: Instance, index: int) -> tuple[Instance, Instance] | None:
         return made(request.output_tokens), made(outputs)
     except InputError:
         return None
-
-
-def _end_of(found: Attempt, name: str) -> int | None:
-    """Return when a request ends, from when on its length may be known; None where it does not."""
-    if found.run is None:
-        return None
-    times = replay(found.run.instance, found.run.schedule).token_times[name]
-    return times[-1] if times else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -52,11 +53,14 @@ class Conformance:
         Errors first, each rule once.
     tried, left
         Instances that were tried, and that were not for lack of time.
+    interrupted
+        Whether the user stopped it.
     """
 
     faults: tuple[Fault, ...]
     tried: int
     left: int
+    interrupted: bool = False
 
     @property
     def conforms(self) -> bool:
@@ -83,21 +87,33 @@ def examine(
     tell
         Called with the name of every instance.
     """
-    seen: dict[tuple[str, str], list[tuple[Finding, Instance]]] = {}
-    tried = 0
-    for instance in instances:
-        if deadline is not None and tried and time.monotonic() > deadline:
-            break
-        tell(instance.name)
-        tried += 1
-        for check, finding in findings(source, instance):
-            seen.setdefault((check, finding.rule), []).append((finding, instance))
-    faults: dict[str, Fault] = {}
-    for (check, rule), found in seen.items():
-        if rule not in faults:  # what one check shows too, another one need not shrink again
-            faults[rule] = _fault(source, check, found, shrinking=shrinking)
-    ordered = sorted(faults.values(), key=lambda fault: fault.finding.severity != ERROR)
-    return Conformance(tuple(ordered), tried, len(instances) - tried)
+    seen: dict[str, list[_Sighting]] = {}
+    tried, interrupted = 0, False
+    try:
+        for instance in instances:
+            if deadline is not None and tried and time.monotonic() > deadline:
+                break
+            tell(instance.name)
+            for check, finding in findings(source, instance):
+                seen.setdefault(finding.rule, []).append(_Sighting(check, finding, instance))
+            tried += 1
+    except KeyboardInterrupt:
+        interrupted = True
+    faults = []
+    for sightings in seen.values():
+        left = math.inf if deadline is None else deadline - time.monotonic()
+        faults.append(_fault(source, sightings, 0.0 if interrupted or not shrinking else min(left, SHRINK_S)))
+    faults.sort(key=lambda fault: fault.finding.severity != ERROR)
+    return Conformance(tuple(faults), tried, len(instances) - tried, interrupted)
+
+
+@dataclass(frozen=True)
+class _Sighting:
+    """One finding, the check that made it, and where."""
+
+    check: str
+    finding: Finding
+    instance: Instance
 
 
 def findings(source: Source, instance: Instance) -> Iterable[tuple[str, Finding]]:
@@ -109,23 +125,28 @@ def findings(source: Source, instance: Instance) -> Iterable[tuple[str, Finding]
             return
 
 
-def _fault(source: Source, check: str, found: Sequence[tuple[Finding, Instance]], *, shrinking: bool) -> Fault:
-    """Return a fault on the smallest instance."""
-    finding, instance = min(found, key=lambda pair: _size(pair[1]))
-    seen_on = tuple(dict.fromkeys(each.name for _, each in found))
-    if not shrinking or finding.rule in SLOW_RULES:
-        return Fault(finding, check, instance, instance.name, seen_on)
+def _fault(source: Source, sightings: Sequence[_Sighting], seconds: float) -> Fault:
+    """Return a fault on the smallest instance, shrunk for so long."""
+    best = min(sightings, key=lambda sighting: _size(sighting.instance))
+    rule, check = best.finding.rule, CHECKS[best.check]
+    seen_on = tuple(dict.fromkeys(sighting.instance.name for sighting in sightings))
+    as_found = Fault(best.finding, best.check, best.instance, best.instance.name, seen_on)
+    if seconds <= 0 or rule in SLOW_RULES:
+        return as_found
 
     def first(candidate: Instance) -> Finding | None:
-        return next((f for f in CHECKS[check](candidate, source) if f.rule == finding.rule), None)
+        return next((f for f in check(candidate, source) if f.rule == rule), None)
 
-    small = shrink(instance, lambda candidate: first(candidate) is not None, seconds=SHRINK_S)
-    small = replace(small, name=f"shrunk-{finding.rule}", axes=None, source=None,
-                    description=f"Shows {finding.rule}; shrunk from {instance.name}.")  # fmt: skip
-    again = first(small)
+    try:
+        small = shrink(best.instance, lambda candidate: first(candidate) is not None, seconds=seconds)
+        small = replace(small, name=f"shrunk-{rule}", axes=None, source=None,
+                        description=f"Shows {rule}; shrunk from {best.instance.name}.")  # fmt: skip
+        again = first(small)
+    except KeyboardInterrupt:
+        return as_found
     if again is None:  # it comes and goes
-        return Fault(finding, check, instance, instance.name, seen_on)
-    return Fault(again, check, small, instance.name, seen_on)
+        return as_found
+    return Fault(again, best.check, small, best.instance.name, seen_on)
 
 
 def _size(instance: Instance) -> tuple[int, int]:

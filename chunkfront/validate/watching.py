@@ -50,6 +50,7 @@ class Watched(Policy):
         self.knows_future = policy.knows_future
         self.decisions: list[Decision] = []
         self.findings: list[Finding] = []
+        self.ends: dict[str, int] = {}
         self.iteration: int | None = None
         self.unserved: tuple[str, ...] = ()
 
@@ -76,7 +77,8 @@ class Watched(Policy):
         self.policy.ran(batch, iterations, start_us, end_us)
 
     def finished(self, request: RequestState) -> None:
-        """Pass on."""
+        """Pass on; note after how many decisions a request has ended."""
+        self.ends[request.id] = len(self.decisions)
         self.policy.finished(request)
 
     def schedule(self, state: EngineState) -> Batch:
