@@ -19,7 +19,22 @@ from solver.choices import Fixing
 from solver.problem import Job, Problem
 
 
-class SwapProblem(Problem):
+class EvictingProblem(Problem):
+    """An instance whose requests may be evicted, `allowed` times each.
+
+    Parameters
+    ----------
+    instance, releases_us, allowed
+        As for `Problem`.
+    """
+
+    @property
+    def evictions(self) -> int:
+        """How often the model may evict a request."""
+        return self.allowed
+
+
+class SwapProblem(EvictingProblem):
     """An instance whose requests may be swapped out and back in.
 
     Parameters
@@ -34,15 +49,14 @@ class SwapProblem(Problem):
     """
 
     @property
-    def evictions(self) -> int:
-        """Evictions per request that are worth modelling.
+    def most_useful(self) -> int:
+        """Evictions per request beyond which none helps.
 
         Proof: take a stay in the pool, from a restore to the next eviction, in which the request does not work.
         Without both it stays away all the time, no iteration gets longer and none is left empty. So every stay but
         that of a resident at time 0 holds a chunk or a decode, and evictions are one fewer than stays.
         """
-        most = max(self.most_chunks(job) + job.decodes - 1 + job.resident for job in self.jobs)
-        return min(self.allowed, most)
+        return max(self.most_chunks(job) + job.decodes - 1 + job.resident for job in self.jobs)
 
     @property
     def eviction_amounts(self) -> set[int]:
@@ -57,7 +71,7 @@ class SwapProblem(Problem):
         return self.evictions * sum(us_from_ps(rate * job.peak) for rate in rates for job in self.jobs)
 
 
-class RecomputeProblem(Problem):
+class RecomputeProblem(EvictingProblem):
     """An instance whose requests may be dropped and prefilled again, up to ``prompt + emitted`` tokens.
 
     Parameters
@@ -69,11 +83,6 @@ class RecomputeProblem(Problem):
     -----
     Chunks are counted in tokens (``unit = 1``): a multiple of the quantum may end anywhere in the output.
     """
-
-    @property
-    def evictions(self) -> int:
-        """Evictions per request."""
-        return self.allowed
 
     def _job(self, index: int, request: Request) -> Job:
         job = super()._job(index, request)
@@ -163,10 +172,19 @@ def problem_for(
     mode = instance.engine.preemption
     if fixing is not None and mode != "none":
         raise InputError.expected("none where choices are held", mode, "engine.preemption")
-    problem = {"swap": SwapProblem, "recompute": RecomputeProblem}.get(mode, Problem)
-    if not max_preemptions or evictions_are_useless(instance, no_pause=no_pause):
-        problem = Problem
-    return problem(instance, fixing.releases_us if fixing else None, max_preemptions)
+    if evictions_are_useless(instance, no_pause=no_pause):
+        return Problem(instance, fixing.releases_us if fixing else None, max_preemptions)
+    problem = evicting_problem(instance, max_preemptions)
+    if isinstance(problem, SwapProblem):
+        return SwapProblem(instance, allowed=min(max_preemptions, problem.most_useful))
+    return problem
+
+
+def evicting_problem(instance: Instance, max_preemptions: int) -> Problem:
+    """Return the problem whose model has every valid schedule with at most so many evictions per request."""
+    kinds = {"swap": SwapProblem, "recompute": RecomputeProblem}
+    kind = kinds.get(instance.engine.preemption, Problem) if max_preemptions else Problem
+    return kind(instance, allowed=max_preemptions)
 
 
 def evictions_are_useless(instance: Instance, *, no_pause: bool) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ortools.sat.python import cp_model
+
 from instances.instance import Instance
 from instances.metrics import report
 from instances.objectives import Objective, amount_key, objective
 from instances.schedule import Schedule
+from solver.acceptance import fixed
 from solver.choices import Fixing
 from solver.result import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result
 from solver.run import Progress, Settings
@@ -72,6 +75,35 @@ def solve(
     )  # fmt: skip
     answer = search.optimum(wanted.name, search.problem.limits(limits))
     return _result(search, wanted, answer)
+
+
+def accepts(instance: Instance, schedule: Schedule, *, no_pause: bool = False, max_preemptions: int = 1) -> bool:
+    """Return whether `schedule` is a solution of the model's rules (no objective, no cuts, no dominance).
+
+    Parameters
+    ----------
+    instance, schedule
+        The schedule may be anything; its tokens, members and ends are fixed, and each of its durations must be the
+        shortest that the model allows then.
+    no_pause, max_preemptions
+        As for `solve`.
+
+    Raises
+    ------
+    RuntimeError
+        Where CP-SAT does not decide it.
+    """
+    trial = fixed(instance, schedule, no_pause=no_pause, max_preemptions=max_preemptions)
+    if trial is None:
+        return False
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    status = solver.solve(trial)
+    if status not in (cp_model.OPTIMAL, cp_model.INFEASIBLE):
+        raise RuntimeError(f"CP-SAT says {solver.status_name(status)}")
+    return status == cp_model.OPTIMAL and round(solver.objective_value) == sum(
+        iteration.duration_us for iteration in schedule.iterations
+    )
 
 
 def _result(searched: Search, known: Objective, answer: Answer) -> Result:
