@@ -48,8 +48,15 @@ def frontier(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Write frontier.json, .csv, .png and .svg there.", show_default=False
+            "--out",
+            metavar="DIR",
+            help="Write frontier.json, .csv, .png and .svg there, and instance.json.",
+            show_default=False,
         ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Write all of it as one HTML page.", show_default=False),
     ] = None,
     json: options.JsonOption = False,
 ) -> int:
@@ -70,6 +77,7 @@ def frontier(
 
     swept = None if sweep is None else parse_sweep(sweep, specs)
     output.make_directory(out, "--out")
+    output.check_writable_file(report, "--report")
 
     from chunkfront.compare import Rules, compare_with_frontier, hypervolumes
     from chunkfront.documents import frontier_csv, frontier_document
@@ -87,12 +95,14 @@ def frontier(
     drawn = () if swept is None else curves(problem, swept, tried, swept_runs, found, rules)
     area = hypervolumes(found, compared)
     document = frontier_document(problem.name, found, compared, area, time.monotonic() - started, drawn)
+    document["settings"] = _settings(rules, policies, sweep, resolution, time_limit, workers, seed)
     _write(out, {"json": lambda: output.json_text(document), "csv": lambda: frontier_csv(found, compared, drawn)})
     if json:
         output.emit_json(document)
     else:
         _show(problem, found, compared, document, drawn)
     _write(out, {kind: partial(_plot, problem, found, compared, drawn, kind) for kind in ("png", "svg")})
+    _write_more(out, report, document, problem)
     return exit_code(found.status, interrupted=found.interrupted)
 
 
@@ -165,6 +175,38 @@ def _show(
     if compared or drawn:
         parts.append(tables.CLAIRVOYANT)
     output.emit_rich(*parts)
+
+
+def _settings(
+    rules: Rules, policies: str, sweep: str | None, resolution: float | None, time_limit: float, workers: int | None,
+    seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Return what the answer depends on beside instance and axes."""
+    from chunkfront.report.versions import versions
+
+    return {
+        "limits": dict(rules.limits),
+        "policies": policies,
+        "sweep": sweep,
+        "resolution": resolution,
+        "time_limit_s": time_limit,
+        "no_pause": rules.no_pause,
+        "max_preemptions": rules.max_preemptions,
+        "workers": workers,
+        "seed": seed,
+        "versions": versions(),
+    }
+
+
+def _write_more(out: Path | None, report: Path | None, document: dict[str, Any], problem: Instance) -> None:
+    """Write the instance beside the results, so that they can be read without it being found again; and the page."""
+    if out is not None:
+        output.write_file(out / "instance.json", problem.to_json())
+    if report is not None:
+        from chunkfront.report.page import report_page
+
+        output.write_file(report, report_page(document, problem), "--report")
+        output.message(f"wrote {report}")
 
 
 def _plot(

@@ -9,7 +9,7 @@ PROGRAMS = ("chunkfront", "ortools")
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Chunkfront, of the solver's engine and of Python; one that is not installed is left out."""
+    """Return the versions of Chunkfront, of the solver's engine and of Python; what is not installed is left out."""
     found = {}
     for name in PROGRAMS:
         try:
