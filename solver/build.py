@@ -18,6 +18,8 @@ from solver.run import Progress
 
 LARGEST_MODEL = 3_000_000
 """Largest estimated number of literals of a model; a larger one is not built."""
+ANY = 2**62
+"""Passed as a bound by those who look for any schedule: nothing better is wanted."""
 
 
 class Model:
@@ -73,8 +75,10 @@ class Model:
             self.model.add_decision_strategy(wanted, cp_model.CHOOSE_FIRST, cp_model.SELECT_MAX_VALUE)
 
     def bound_from_below(self, bound: int | None) -> None:
-        """Add a bound on the objective that is proved already, in µs (rounded up to ticks)."""
-        if bound is not None:
+        """Add a bound on the objective that is proved already, in µs (rounded up to ticks); for `ANY` drop it."""
+        if bound == ANY:
+            self.model.clear_objective()  # type: ignore[no-untyped-call]
+        elif bound is not None:
             tick = self.problem.amount_us(self.name, 1)
             self.model.add(self.amount >= -(-bound // tick))
 

@@ -7,15 +7,18 @@ short holds the heuristics' points too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from instances.errors import InputError
 from instances.instance import Instance
 from instances.metrics import report
 from instances.objectives import Objective, amount_key, objective
 from instances.schedule import Schedule
+from solver.conflicts import conflict
+from solver.evicting_search import EvictingSearch
+from solver.raising import could_help_frontier, eviction_notes
 from solver.result import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Frontier, FrontierPoint
 from solver.run import Progress, Settings
-from solver.search import Search
 from solver.sweep import Point, Sweep
 from solver.zone_sweep import ZoneSweep
 
@@ -64,7 +67,7 @@ def frontier(
     wanted = _axes(axes)
     steps = _steps(instance, wanted, resolution)
     settings = Settings(workers, seed, deterministic)
-    search = Search(
+    search = EvictingSearch(
         instance, settings, settings.clock(time_limit), no_pause=no_pause, max_preemptions=max_preemptions,
         known=known, tell=on_progress,
     )  # fmt: skip
@@ -75,7 +78,11 @@ def frontier(
     else:
         sweep = ZoneSweep(search, wanted, caps, steps)
     sweep.run()
-    return _result(sweep, resolution)
+    why = conflict(search, limits or {}, max_preemptions) if sweep.infeasible else ()
+    result = _result(sweep, resolution)
+    more = could_help_frontier(search, result)
+    notes = result.notes + eviction_notes(max_preemptions, more)
+    return replace(result, conflict=why, notes=notes, more_preemptions_could_help=more)
 
 
 def _axes(names: Sequence[str]) -> tuple[Objective, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ortools.sat.python import cp_model
 
@@ -12,9 +13,12 @@ from instances.objectives import Objective, amount_key, objective
 from instances.schedule import Schedule
 from solver.acceptance import fixed
 from solver.choices import Fixing
+from solver.conflicts import conflict
+from solver.evicting_search import EvictingSearch
+from solver.raising import could_help, eviction_notes
 from solver.result import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result
 from solver.run import Progress, Settings
-from solver.search import Answer, Search
+from solver.search import Answer
 
 
 def solve(
@@ -30,6 +34,7 @@ def solve(
     max_preemptions: int = 1,
     known: Iterable[Schedule] = (),
     fixing: Fixing | None = None,
+    explain: bool = True,
     on_progress: Progress | None = None,
 ) -> Result:
     """Return the best schedule for one objective, with a proved bound.
@@ -59,6 +64,8 @@ def solve(
     fixing
         Choices that are held as some schedule made them (`solver.choices`); value and bound are those of the
         schedules that choose alike.
+    explain
+        Where no schedule obeys the limits, find some that conflict and how far to loosen them, in the time left.
     on_progress
         Called with one line now and then.
 
@@ -69,12 +76,18 @@ def solve(
     """
     wanted = objective(minimize)
     settings = Settings(workers, seed, deterministic)
-    search = Search(
+    search = EvictingSearch(
         instance, settings, settings.clock(time_limit), no_pause=no_pause, max_preemptions=max_preemptions, known=known,
         fixing=fixing, tell=on_progress,
     )  # fmt: skip
-    answer = search.optimum(wanted.name, search.problem.limits(limits))
-    return _result(search, wanted, answer)
+    caps = search.problem.limits(limits)
+    answer = search.optimum(wanted.name, caps)
+    more = could_help(search, wanted.name, caps, answer)
+    infeasible = answer.proved and answer.best is None
+    why = conflict(search, limits or {}, max_preemptions) if infeasible and explain and fixing is None else ()
+    notes = eviction_notes(max_preemptions, more)
+    result = _result(search, wanted, answer)
+    return replace(result, conflict=why, notes=notes, more_preemptions_could_help=more)
 
 
 def accepts(instance: Instance, schedule: Schedule, *, no_pause: bool = False, max_preemptions: int = 1) -> bool:
@@ -106,7 +119,7 @@ def accepts(instance: Instance, schedule: Schedule, *, no_pause: bool = False, m
     )
 
 
-def _result(searched: Search, known: Objective, answer: Answer) -> Result:
+def _result(searched: EvictingSearch, known: Objective, answer: Answer) -> Result:
     """Return an answer in the unit of its metric, with its schedule and metrics."""
     instance, key = searched.instance, amount_key(known.name)
     seconds = searched.clock.wall_s

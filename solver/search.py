@@ -104,7 +104,7 @@ class Search:
         time_limit
             Seconds, beside the clock.
         at_least
-            A lower bound on the amount that is proved already.
+            A lower bound on the amount that is proved already; `ANY` where any schedule will do.
         """
         key = amount_key(name)
         if "weighted_e2e" in {key, *limits}:
