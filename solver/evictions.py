@@ -28,10 +28,13 @@ class EvictingProblem(Problem):
         As for `Problem`.
     """
 
+    most_useful: int | None = None
+    """Evictions per request beyond which none helps, None where none is known."""
+
     @property
     def evictions(self) -> int:
         """How often the model may evict a request."""
-        return self.allowed
+        return self.allowed if self.most_useful is None else min(self.allowed, self.most_useful)
 
 
 class SwapProblem(EvictingProblem):
@@ -48,9 +51,8 @@ class SwapProblem(EvictingProblem):
     eviction; durations grow by what is moved.
     """
 
-    @property
-    def most_useful(self) -> int:
-        """Evictions per request beyond which none helps.
+    def most_stays(self) -> int:
+        """Return how often a request may be evicted with some use.
 
         Proof: take a stay in the pool, from a restore to the next eviction, in which the request does not work.
         Without both it stays away all the time, no iteration gets longer and none is left empty. So every stay but
@@ -176,7 +178,7 @@ def problem_for(
         return Problem(instance, fixing.releases_us if fixing else None, max_preemptions)
     problem = evicting_problem(instance, max_preemptions)
     if isinstance(problem, SwapProblem):
-        return SwapProblem(instance, allowed=min(max_preemptions, problem.most_useful))
+        problem.most_useful = problem.most_stays()
     return problem
 
 
