@@ -30,6 +30,7 @@ def solve_document(result: Result) -> dict[str, Any]:
         "schedule": None if result.schedule is None else result.schedule.to_dict(),
         "interrupted": result.interrupted,
         "notes": list(result.notes),
+        "more_preemptions_could_help": result.more_preemptions_could_help,
     }
 
 
@@ -57,6 +58,7 @@ def frontier_document(
         "wall_s": wall_s,
         "interrupted": frontier.interrupted,
         "notes": list(frontier.notes),
+        "more_preemptions_could_help": frontier.more_preemptions_could_help,
     }
 
 
@@ -118,7 +120,8 @@ def comparison_document(comparisons: Sequence[Comparison], *, interrupted: bool,
 
 
 def _optimum(result: Result) -> dict[str, Any]:
-    return {name: getattr(result, name) for name in ("status", "value", "bound", "gap", "wall_s")}
+    shown = ("status", "value", "bound", "gap", "wall_s", "more_preemptions_could_help")
+    return {name: getattr(result, name) for name in shown}
 
 
 def _gaps(policy: PolicyGaps) -> dict[str, Any]:
