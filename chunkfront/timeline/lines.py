@@ -71,10 +71,9 @@ def state_lines(timeline: Timeline) -> dict[str, StepLine]:
 
 
 def _thinned(times: list[int], values: list[int]) -> StepLine:
-    size = -(-len(times) // MOST_STEPS)
-    if size <= 1:
+    if len(times) <= MOST_STEPS:
         return times, values
+    size = -(-len(times) // (MOST_STEPS - 1))
     groups = range(0, len(times), size)
     kept = [max(values[k : k + size]) for k in groups]
-    kept[-1] = values[-1]
-    return [times[k] for k in groups], kept
+    return [*(times[k] for k in groups), times[-1]], [*kept, values[-1]]
