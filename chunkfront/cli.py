@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from chunkfront import output
 from chunkfront.commands import (
+    attack,
     check,
     compare,
     export,
@@ -101,6 +102,7 @@ app.command()(show.show)
 app.command()(export.export)
 app.command()(report.report)
 app.command()(validate.validate)
+app.command()(attack.attack)
 app.command()(trace.trace)
 app.command()(instances.instances)
 app.command()(policies.policies)

@@ -225,11 +225,11 @@ def load_instance(text: str) -> Instance:
     InputError
         Where there is neither: with the bundled names and those close to `text`.
     """
-    from instances.bundled import bundled_names, load_bundled
+    from instances.bundled import bundled_names, load_bundled, worst_names
 
     names = bundled_names()
     path = Path(text)
-    if text in names and not path.is_file():
+    if text in (*names, *worst_names()) and not path.is_file():
         return load_bundled(text)
     if path.exists():
         return Instance.read(path)

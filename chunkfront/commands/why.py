@@ -81,8 +81,8 @@ def why(
 
 def _schedule(problem: Instance, path: Path | None, policy: str | None) -> Schedule:
     """Return the schedule to explain: the file's, or the policy's."""
-    from chunkfront.running import run_policy
     from chunkfront.validate.loading import load_policy
+    from chunkfront.validate.scheduled import run_source
     from instances.errors import InputError
     from instances.schedule import Schedule
 
@@ -91,7 +91,7 @@ def _schedule(problem: Instance, path: Path | None, policy: str | None) -> Sched
                          field="SCHEDULE")  # fmt: skip
     if path is not None:
         return Schedule.read(path)
-    run = run_policy(problem, load_policy(str(policy))())
+    run = run_source(problem, load_policy(str(policy)))
     if run.schedule is None:
         raise InputError(str(run.failure), field="--policy")
     return run.schedule
