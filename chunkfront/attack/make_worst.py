@@ -30,16 +30,16 @@ def make(policy: str, metric: str, folder: Path) -> None:
     find = Attack(question, RANGES, seed=0, evaluations=EVALUATIONS, time_limit=NO_LIMIT_S).run()
     name = f"{policy}-{metric}"
     if find.verdict is None or find.verdict.ratio == 1:
-        output.message(f"{name}: nothing found")
+        print(f"{name}: nothing found")
         return
     origin = "python -m chunkfront.attack.make_worst"
-    document = proof_document(find, question, f"{bundled.WORST}{name}")
+    document = proof_document(find, question, name)
     for key in ("wall_s", "interrupted"):
         del document[key]
-    found = named(find.verdict, question, f"{bundled.WORST}{name}", origin)
+    found = named(find.verdict, question, name, origin)
     output.write_file(folder / f"{name}{bundled.SUFFIX}", found.to_json())
     output.write_file(folder / f"{name}{bundled.PROOF}", output.json_text(document))
-    output.message(f"{name}: {float(find.verdict.ratio):.2f} after {find.judged} instances, {find.wall_s:.0f} s")
+    print(f"{name}: {float(find.verdict.ratio):.2f} after {find.judged} instances, {find.wall_s:.0f} s")
 
 
 def main(policies: list[str]) -> None:

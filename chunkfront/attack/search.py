@@ -78,7 +78,9 @@ class Attack:
         """Search and shrink; a KeyboardInterrupt ends it with what is found."""
         first, interrupted = Fraction(0), False
         try:
-            while self._goes_on(CLIMBING):
+            known = -1
+            while self._goes_on(CLIMBING) and len(self.seen) > known:  # ranges may hold few instances
+                known = len(self.seen)
                 self._climb()
             if self.best is not None:
                 first = self.best[1].ratio
