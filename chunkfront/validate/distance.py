@@ -103,7 +103,7 @@ class Distance:
     def rows(self) -> list[Row]:
         """Return the scheduler's gaps, the worst first: by what is sure of them."""
         found = [row for c in self.comparisons for metric in self.metrics if (row := self._row(c, metric)) is not None]
-        return sorted(found, key=lambda row: -row.least_gap)
+        return sorted(found, key=lambda row: (-row.least_gap, -row.gap))
 
     def not_comparable(self) -> dict[str, str]:
         """Return why the scheduler has no gap, by instance."""
@@ -121,8 +121,9 @@ class Distance:
             return None
         others = [(other.gaps[metric], other.run.name) for other in comparison.policies if other is not mine]
         near = min(((g, name) for g, name in others if g is not None), default=(None, None))
-        return Row(comparison.instance, metric, value, result.value, result.bound, result.status == OPTIMAL, gap,
-                   (value - result.value) / value if value else 0.0, near[1], near[0])  # fmt: skip
+        proved = result.status == OPTIMAL
+        least = gap if proved or not value else (value - result.value) / value
+        return Row(comparison.instance, metric, value, result.value, result.bound, proved, gap, least, near[1], near[0])
 
 
 def _ratio(value: float | None, best: float) -> float:
