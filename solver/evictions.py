@@ -11,7 +11,6 @@ from itertools import pairwise
 
 from instances.cost_model import Piece
 from instances.engine import EngineLimits
-from instances.errors import InputError
 from instances.instance import Instance
 from instances.request import Request
 from instances.units import us_from_ps
@@ -28,13 +27,20 @@ class EvictingProblem(Problem):
         As for `Problem`.
     """
 
-    most_useful: int | None = None
-    """Evictions per request beyond which none helps, None where none is known."""
-
     @property
     def evictions(self) -> int:
         """How often the model may evict a request."""
-        return self.allowed if self.most_useful is None else min(self.allowed, self.most_useful)
+        return self.allowed
+
+    def most_useful(self, job: Job, iterations: int | None) -> int | None:
+        """Return how many evictions of `job` can help at most in so many iterations, None where nothing says it.
+
+        Proof: each takes an iteration in which the request does not work, beside one for each chunk and token. And it
+        must be resident and unfinished once, which takes more than a single chunk.
+        """
+        if not job.resident and job.left == 1 and not job.decodes:
+            return 0
+        return None if iterations is None else max(0, iterations - self.fewest_chunks(job) - job.decodes)
 
 
 class SwapProblem(EvictingProblem):
@@ -51,14 +57,16 @@ class SwapProblem(EvictingProblem):
     eviction; durations grow by what is moved.
     """
 
-    def most_stays(self) -> int:
-        """Return how often a request may be evicted with some use.
+    def most_useful(self, job: Job, iterations: int | None) -> int:
+        """Return how many evictions of `job` can help at most: also one fewer than its chunks and decodes.
 
         Proof: take a stay in the pool, from a restore to the next eviction, in which the request does not work.
         Without both it stays away all the time, no iteration gets longer and none is left empty. So every stay but
         that of a resident at time 0 holds a chunk or a decode, and evictions are one fewer than stays.
         """
-        return max(self.most_chunks(job) + job.decodes - 1 + job.resident for job in self.jobs)
+        stays = self.most_chunks(job) + job.decodes - 1 + job.resident
+        room = super().most_useful(job, iterations)
+        return stays if room is None else min(stays, room)
 
     @property
     def eviction_amounts(self) -> set[int]:
@@ -164,22 +172,19 @@ class RecomputeProblem(EvictingProblem):
 def problem_for(
     instance: Instance, max_preemptions: int, *, no_pause: bool = False, fixing: Fixing | None = None
 ) -> Problem:
-    """Return the problem of an instance: one that evicts only where that is allowed and may help.
+    """Return the problem of an instance: one that evicts only where that is allowed and may help, or is held.
 
-    Raises
-    ------
-    InputError
-        Where choices are held and the engine evicts: choices are not compared across evictions.
+    Notes
+    -----
+    The other choices that can be held on an engine that evicts (`solver.choices`) are kept by the schedule without
+    evictions whose existence `evictions_are_useless` shows: first tokens stay in their iterations, and with swap so do
+    chunks and decodes.
     """
-    mode = instance.engine.preemption
-    if fixing is not None and mode != "none":
-        raise InputError.expected("none where choices are held", mode, "engine.preemption")
+    if fixing is not None and "preemptions" in fixing.kinds:
+        return evicting_problem(instance, max_preemptions)
     if evictions_are_useless(instance, no_pause=no_pause):
         return Problem(instance, fixing.releases_us if fixing else None, max_preemptions)
-    problem = evicting_problem(instance, max_preemptions)
-    if isinstance(problem, SwapProblem):
-        problem.most_useful = problem.most_stays()
-    return problem
+    return evicting_problem(instance, max_preemptions)
 
 
 def evicting_problem(instance: Instance, max_preemptions: int) -> Problem:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from instances.objectives import amount_key
 from solver.bounds import Bounds
 from solver.evicting_search import EvictingSearch
-from solver.evictions import SwapProblem, evicting_problem, evictions_are_useless
+from solver.evictions import EvictingProblem, evicting_problem, evictions_are_useless
 from solver.horizon import iterations_by_time
-from solver.problem import Problem
 from solver.result import Frontier
 from solver.search import Answer
 
@@ -21,15 +20,14 @@ def could_help(search: EvictingSearch, name: str, limits: Mapping[str, int], ans
 
     Notes
     -----
-    Where evictions are useless, or the swaps allowed are as many as can be useful, there is nothing to add
-    (`solver.evictions`). A value at a bound for any number of evictions is the optimum of all: `Bounds` counts only
-    work that evictions cannot save, and the problem without scarcity is a relaxation. Last, time may leave no room:
-    each eviction of a request takes an iteration in which it does not work, beside those of its chunks and tokens,
-    and a better schedule has only so many iterations.
+    Where evictions are useless, or as many are allowed as can be useful, there is nothing to add (`solver.evictions`);
+    how many can be depends on the iterations that a better schedule has time for. A value at a bound for any number of
+    evictions is the optimum of all: `Bounds` counts only work that evictions cannot save, and the problem without
+    scarcity is a relaxation.
     """
     if search.instance.engine.preemption == "none":
         return None
-    possible = _any_number(search)
+    possible = _with_more(search)
     if possible is None:
         return False
     if not answer.proved:
@@ -42,7 +40,7 @@ def could_help(search: EvictingSearch, name: str, limits: Mapping[str, int], ans
         if amount <= bounds.amount(key):
             return False
         caps[key] = min(amount - 1, caps.get(key, amount))
-    if not _has_room(possible, bounds, caps):
+    if not _has_room(possible, iterations_by_time(possible, bounds, caps)):
         return False
     eased = search.whatever_is_evicted(key, limits, search.clock)
     if eased is None:
@@ -59,7 +57,7 @@ def could_help_frontier(search: EvictingSearch, found: Frontier) -> bool | None:
     """
     if search.instance.engine.preemption == "none":
         return None
-    possible = _any_number(search)
+    possible = _with_more(search)
     if possible is None:
         return False
     bounds = Bounds(possible)
@@ -67,21 +65,19 @@ def could_help_frontier(search: EvictingSearch, found: Frontier) -> bool | None:
     return not any(all(a <= b for a, b in zip(point.amounts, least, strict=True)) for point in found.points)
 
 
-def _any_number(search: EvictingSearch) -> Problem | None:
-    """Return the problem with more evictions than allowed, None where they are sure to add nothing."""
+def _with_more(search: EvictingSearch) -> EvictingProblem | None:
+    """Return the problem with one more eviction per request, None where more are sure to add nothing."""
     if evictions_are_useless(search.instance, no_pause=search.no_pause):
         return None
     problem = evicting_problem(search.instance, search.problem.allowed + 1)
-    return None if isinstance(problem, SwapProblem) and problem.allowed > problem.most_stays() else problem
+    assert isinstance(problem, EvictingProblem)
+    return problem if _has_room(problem, None) else None
 
 
-def _has_room(problem: Problem, bounds: Bounds, caps: Mapping[str, int]) -> bool:
-    """Return whether within `caps` some request may be evicted as often as `problem` allows, as far as time says."""
-    iterations = iterations_by_time(problem, bounds, caps)
-    if iterations is None:
-        return True
-    chains = [problem.fewest_chunks(job) + job.decodes for job in problem.jobs]
-    return any(iterations - chain >= problem.evictions for chain in chains)
+def _has_room(problem: EvictingProblem, iterations: int | None) -> bool:
+    """Return whether some request may use all evictions of `problem` within so many iterations."""
+    rooms = [problem.most_useful(job, iterations) for job in problem.jobs]
+    return any(room is None or room >= problem.evictions for room in rooms)
 
 
 def eviction_notes(what: str, max_preemptions: int, could_help: bool | None) -> tuple[str, ...]:
