@@ -25,7 +25,8 @@ def step_line(timeline: Timeline, value: Callable[[Beat], int], after: Callable[
 
 def exact_line(timeline: Timeline, value: Callable[[Beat], int], after: Callable[[Beat], int] = nothing) -> StepLine:
     """Return an amount over time: `value` during an iteration, `after` while the engine idles behind it."""
-    times, values = [timeline.start_us], [0]
+    late = not timeline.beats or timeline.beats[0].start_us > timeline.start_us
+    times, values = ([timeline.start_us], [0]) if late else ([], [])
     busy_again = {beat.start_us for beat in timeline.beats}
     for beat in timeline.beats:
         times.append(beat.start_us)
