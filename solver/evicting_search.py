@@ -33,7 +33,7 @@ class EvictingSearch(Search):
 
     def _complete(self, name: str, limits: Mapping[str, int], answer: Answer, clock: Clock) -> Answer:
         """Solve the complete model, a large one that evicts after the two that do not."""
-        if self.problem.evictions and answer.bound != ANY:
+        if self.problem.evictions and answer.bound != ANY and self.fixing is None:
             needed = complete_horizon(self.problem, self.bounds, self._caps(name, limits, answer.best))
             if estimated_size(self.problem, needed.iterations) > SMALL_MODEL:
                 answer = self._eased(name, limits, answer, clock)

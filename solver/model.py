@@ -82,7 +82,7 @@ def solve(
     )  # fmt: skip
     caps = search.problem.limits(limits)
     answer = search.optimum(wanted.name, caps)
-    more = could_help(search, wanted.name, caps, answer)
+    more = could_help(search, wanted.name, caps, answer) if fixing is None else None
     infeasible = answer.proved and answer.best is None
     why = conflict(search, limits or {}, max_preemptions) if infeasible and explain and fixing is None else ()
     notes = eviction_notes(wanted.name, max_preemptions, more)

@@ -36,6 +36,7 @@ def why(
     ] = None,
     limit: options.LimitOption = None,
     no_pause: options.NoPauseOption = False,
+    max_preemptions: options.MaxPreemptionsOption = 1,
     online: Annotated[
         bool, typer.Option("--online/--no-online", help="Also re-solve online, to price not knowing the future.")
     ] = True,
@@ -63,8 +64,9 @@ def why(
 
     share = SHARE_OF_SPLIT if online else 1.0
     with output.progress(f"{objective} of {problem.name}") as show:
-        regret = split_regret(problem, made, objective, limits, no_pause=no_pause, effort=Effort(workers, seed),
-                              time_limit=max(0.01, share * (deadline - time.monotonic())), tell=show)  # fmt: skip
+        regret = split_regret(problem, made, objective, limits, no_pause=no_pause, max_preemptions=max_preemptions,
+                              effort=Effort(workers, seed), tell=show,
+                              time_limit=max(0.01, share * (deadline - time.monotonic())))  # fmt: skip
         price, interrupted = None, regret.interrupted
         if online and not interrupted:
             try:

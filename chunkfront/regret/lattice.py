@@ -6,14 +6,14 @@ for more: every optimum proved and every schedule found serves all other subsets
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from chunkfront.compare import Rules
 from instances.instance import Instance
 from instances.metrics import amounts
 from instances.objectives import limit_amounts
 from instances.schedule import Schedule
-from solver.choices import Choices, Fixing, choices_of
+from solver.choices import Choices, Fixing, choices_of, freedoms
 from solver.model import solve
 from solver.result import FEASIBLE, OPTIMAL
 from solver.run import Progress
@@ -56,10 +56,12 @@ class Lattice:
 
     Parameters
     ----------
-    instance, objective, limits, no_pause
+    instance, objective
         As for `solver.model.solve`; the objective is one whose amount is its value (not ``throughput``).
     reference
-        The schedule whose choices are held; valid, and within the limits.
+        The schedule whose choices are held; valid, and within the rules.
+    rules
+        What every schedule has to obey.
     effort, tell
         How to solve; who is told about the progress.
     """
@@ -68,19 +70,19 @@ class Lattice:
         self,
         instance: Instance,
         objective: str,
-        limits: Mapping[str, float],
         reference: Schedule,
+        rules: Rules,
         *,
-        no_pause: bool = False,
         effort: Effort | None = None,
         tell: Progress | None = None,
     ) -> None:
-        self.instance, self.objective, self.limits, self.no_pause = instance, objective, limits, no_pause
+        self.instance, self.objective, self.rules = instance, objective, rules
+        self.freedoms = freedoms(instance)
         self.effort, self.tell = effort or Effort(), tell
         self.choices: Choices = choices_of(instance, reference)
         self.reference = amounts(instance, reference)[objective]
         self.interrupted = False
-        self._caps = limit_amounts(instance, limits)
+        self._caps = limit_amounts(instance, rules.limits)
         self._known: dict[Schedule, int] = {}
         self._bounds: dict[Kinds, int] = {frozenset(): 0}
         self.learn(reference)
@@ -103,9 +105,10 @@ class Lattice:
         if self.held(kinds).status == OPTIMAL or self.interrupted:
             return
         result = solve(
-            self.instance, self.objective, dict(self.limits), no_pause=self.no_pause, time_limit=time_limit,
-            workers=self.effort.workers, seed=self.effort.seed, deterministic=self.effort.deterministic,
-            known=list(self._known), fixing=Fixing(self.choices, kinds) if kinds else None, on_progress=self.tell,
+            self.instance, self.objective, dict(self.rules.limits), no_pause=self.rules.no_pause,
+            max_preemptions=self.rules.max_preemptions, time_limit=time_limit, workers=self.effort.workers,
+            seed=self.effort.seed, deterministic=self.effort.deterministic, known=list(self._known),
+            fixing=Fixing(self.choices, kinds) if kinds else None, on_progress=self.tell,
         )  # fmt: skip
         self.interrupted = result.interrupted
         if result.schedule is not None:

@@ -17,6 +17,7 @@ WORDS = {
     "chunks": "chunk sizes",
     "admissions": "admission times",
     "decodes": "who decodes",
+    "preemptions": "who is evicted",
 }
 
 

@@ -7,7 +7,8 @@ the schedule's own value; all are amounts that are minimised.
 - **Cost** of a freedom f: v({f}) - v(∅), what it costs to choose as the schedule does in f alone and the best in all
   others. Never negative, never more than the gap.
 - **Interaction**: the gap less all costs. Positive where choices hurt only together; negative where each alone does the
-  harm that they share. With it the shares add up to the gap, exactly.
+  harm that they share. With it the shares add up to the gap, exactly. On an engine that evicts it also holds what the
+  freedoms cost that cannot be held there.
 - **Gain** of a freedom f: P - v(all others), what the schedule would win if it were the best in f alone, all its other
   choices kept: what to mend first.
 
@@ -27,7 +28,6 @@ from instances.errors import InputError
 from instances.instance import Instance
 from instances.objectives import OBJECTIVES
 from instances.schedule import Schedule
-from solver.choices import KINDS
 from solver.result import FEASIBLE, OPTIMAL
 from solver.run import Progress
 
@@ -57,7 +57,7 @@ class Share:
     Parameters
     ----------
     freedom
-        One of `solver.choices.KINDS`.
+        One of `solver.choices.freedoms`.
     cost, gain
         Of choosing as the schedule does in it alone; of being the best in it alone.
     """
@@ -102,6 +102,7 @@ def split_regret(
     limits: Mapping[str, float] | None = None,
     *,
     no_pause: bool = False,
+    max_preemptions: int = 1,
     time_limit: float = 120.0,
     effort: Effort | None = None,
     tell: Progress | None = None,
@@ -111,8 +112,8 @@ def split_regret(
     Parameters
     ----------
     instance, schedule
-        The schedule is valid and obeys `limits` and `no_pause`.
-    objective, limits, no_pause
+        The schedule is valid and obeys `limits`, `no_pause` and `max_preemptions`.
+    objective, limits, no_pause, max_preemptions
         As for `solver.model.solve`.
     time_limit
         Seconds for all solves.
@@ -122,12 +123,13 @@ def split_regret(
     Raises
     ------
     InputError
-        For ``throughput`` (its regret is that of the makespan), for a schedule that is not comparable with the optimum,
-        and for an instance with evictions.
+        For ``throughput`` (its regret is that of the makespan), and for a schedule that is not comparable with the
+        optimum.
     """
-    _check(instance, schedule, objective, Rules(limits or {}, no_pause))
+    rules = Rules(limits or {}, no_pause, max_preemptions)
+    _check(instance, schedule, objective, rules)
     started = time.monotonic()
-    lattice = Lattice(instance, objective, limits or {}, schedule, no_pause=no_pause, effort=effort, tell=tell)
+    lattice = Lattice(instance, objective, schedule, rules, effort=effort, tell=tell)
     _solve_all(lattice, time_limit)
     return _regret(lattice, time.monotonic() - started)
 
@@ -136,9 +138,6 @@ def _check(instance: Instance, schedule: Schedule, objective: str, rules: Rules)
     if objective not in OBJECTIVES or objective == "throughput":
         names = ", ".join(name for name in OBJECTIVES if name != "throughput")
         raise InputError.expected(f"one of {names} (throughput is the makespan read backwards)", objective, "metric")
-    if instance.engine.preemption != "none":
-        what = "none (choices are held in a model that does not evict)"
-        raise InputError.expected(what, instance.engine.preemption, "engine.preemption")
     reason = broken_rule(instance, PolicyRun(schedule.producer, schedule), rules)
     if reason is not None:
         raise InputError(f"the schedule is not comparable with an optimum: it {reason}", field=schedule.producer)
@@ -149,16 +148,17 @@ def alone(freedom: str) -> Kinds:
     return frozenset([freedom])
 
 
-def others(freedom: str) -> Kinds:
+def others(lattice: Lattice, freedom: str) -> Kinds:
     """Return all freedoms but one."""
-    return frozenset(KINDS) - {freedom}
+    return frozenset(lattice.freedoms) - {freedom}
 
 
 def _solve_all(lattice: Lattice, time_limit: float) -> None:
     """Solve for the optimum, each freedom alone, and all but each; the time left is shared evenly."""
     deadline = time.monotonic() + time_limit
     lattice.solve(NOTHING, FREE_SHARE * time_limit)
-    tasks = [alone(freedom) for freedom in KINDS] + [others(freedom) for freedom in KINDS]
+    tasks = [alone(freedom) for freedom in lattice.freedoms]
+    tasks += [others(lattice, freedom) for freedom in lattice.freedoms]
     for index, kinds in enumerate(tasks):
         left = max(0.01, deadline - time.monotonic())
         if lattice.tell is not None:
@@ -169,15 +169,15 @@ def _solve_all(lattice: Lattice, time_limit: float) -> None:
 
 def _regret(lattice: Lattice, wall_s: float) -> Regret:
     best, reference = lattice.held(NOTHING), lattice.reference
-    held = {freedom: lattice.held(alone(freedom)) for freedom in KINDS}
+    held = {freedom: lattice.held(alone(freedom)) for freedom in lattice.freedoms}
     gap = Figure(reference - best.amount, reference - best.amount, reference - best.bound)
     shares = []
     for freedom, fixed in held.items():
-        rest = lattice.held(others(freedom))
+        rest = lattice.held(others(lattice, freedom))
         cost = Figure(fixed.amount - best.amount, max(0, fixed.bound - best.amount), fixed.amount - best.bound)
         gain = Figure(reference - rest.amount, reference - rest.amount, reference - rest.bound)
         shares.append(Share(freedom, cost, gain))
-    more = len(KINDS) - 1
+    more = len(held) - 1
     values, bounds = sum(h.amount for h in held.values()), sum(h.bound for h in held.values())
     interaction = Figure(
         reference + more * best.amount - values, reference + more * best.bound - values,
