@@ -143,7 +143,7 @@ def _distance(
     instances = [instance_of(key) for key in known_keys()] if given is None else given
     known = [instance for instance in instances if known_results(instance)]
     with output.progress("distance") as show:
-        return measure(source, source.text, known, metrics, specs, deadline=deadline, tell=show)
+        return measure(source, source.label, known, metrics, specs, deadline=deadline, tell=show)
 
 
 def _report(
@@ -173,7 +173,7 @@ def _report(
     else:
         from chunkfront.tables import CLAIRVOYANT
 
-        output.emit_rich(report.verdict(source.text, found), *report.faults_lines(found, commands))
+        output.emit_rich(report.verdict(source.label, found), *report.faults_lines(found, commands))
         if shown is not None:
             output.emit_rich("", report.distance_table(shown), report.worst_table(shown),
                              *report.distance_sentences(shown), CLAIRVOYANT)  # fmt: skip

@@ -29,10 +29,10 @@ WIDEST_RATIO = 8.0
 
 
 def plot_distance(distance: Distance) -> Figure:
-    """Return the figure of a distance with at least one instance."""
-    columns = len(distance.metrics)
-    figure = new_figure(max(5.0, 3.1 * columns + 0.6), 6.4)
-    panels = figure.subplots(2, columns, squeeze=False, sharey=True)
+    """Return the figure of a distance with at least one instance; one scheduler alone has no profile."""
+    columns, rows = len(distance.metrics), 2 if len(distance.names) > 1 else 1
+    figure = new_figure(max(5.0, 3.1 * columns + 0.6), 2.9 * rows + 0.6)
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
     handles: list[Any] = []
     for at, metric in enumerate(distance.metrics):
         gaps = {name: distance.gaps(name, metric) for name in distance.names}
@@ -41,10 +41,11 @@ def plot_distance(distance: Distance) -> Figure:
         handles = _panel(panels[0][at], gaps, count, start=0.0, scale=100.0)
         panels[0][at].set_title(metric, loc="left", fontsize="medium")
         panels[0][at].set_xlabel("gap to the proved bound (%)")
-        _panel(panels[1][at], ratios, count, start=1.0, scale=1.0)
-        panels[1][at].set_xlabel("value / best value of those compared")
-    panels[0][0].set_ylabel("share of instances within")
-    panels[1][0].set_ylabel("share of instances within")
+        if rows > 1:
+            _panel(panels[1][at], ratios, count, start=1.0, scale=1.0)
+            panels[1][at].set_xlabel("value / best value of those compared")
+    for row in panels:
+        row[0].set_ylabel("share of instances within")
     figure.suptitle(f"{distance.scheduler}: distance to the optimum over {len(distance.comparisons)} instances",
                     x=0.01, ha="left", fontsize="medium")  # fmt: skip
     figure.legend(handles, distance.names, loc="outside lower center", ncols=min(4, len(handles)), frameon=False,
@@ -67,7 +68,7 @@ def _panel(axes: Axes, samples: dict[str, list[float]], count: int, *, start: fl
             continue
         dash, grey, marker = next(styles)
         lines += axes.plot(xs, ys, color=grey, linestyle=dash, linewidth=1.2, drawstyle="steps-post", label=name,
-                           marker=marker, markersize=4, markevery=(at % 5, 5 + len(xs) // 8), zorder=2)  # fmt: skip
+                           marker=marker, markersize=4, markevery=(0.05 + 0.04 * at, 0.3), zorder=2)  # fmt: skip
     margin = (end - start) * 0.02
     axes.set_xlim(start - margin, end + margin)
     axes.set_ylim(-0.02, 1.02)
@@ -79,8 +80,9 @@ def _panel(axes: Axes, samples: dict[str, list[float]], count: int, *, start: fl
 def _steps(values: Sequence[float], count: int, start: float, end: float) -> tuple[list[float], list[float]]:
     """Return the corners of an empirical distribution; those who have no value never come within."""
     inside = sorted(value for value in values if value <= end)
-    xs, ys = [start], [0.0]
-    for index, value in enumerate(inside, start=1):
-        xs.append(max(start, value))
+    at_start = sum(value <= start for value in inside)
+    xs, ys = [start], [at_start / count if count else 0.0]
+    for index, value in enumerate(inside[at_start:], start=at_start + 1):
+        xs.append(value)
         ys.append(index / count)
     return [*xs, end], [*ys, ys[-1]]

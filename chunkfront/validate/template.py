@@ -5,6 +5,7 @@ TEMPLATE = '''"""A scheduler for Chunkfront. Try it: chunkfront validate THIS_FI
 from dataclasses import dataclass
 
 from heuristics.knobs import knob
+from heuristics.passes import chunk_cap
 from heuristics.plan import Plan
 from heuristics.policy import Batch, EngineState, Policy, RequestState, Setup
 
@@ -17,6 +18,7 @@ class MyScheduler(Policy):
 
     def start(self, setup: Setup) -> None:
         """Forget the run before; everything that changes during a run is made here."""
+        self.most = chunk_cap(setup.limits, self.chunk)  # the knob, as this engine can keep it
 
     def schedule(self, state: EngineState) -> Batch:
         """Return the next batch. `plan` counts budget, seats and KV blocks; it knows the rules for chunks."""
@@ -34,19 +36,20 @@ class MyScheduler(Policy):
 
     def prefill(self, plan: Plan, request: RequestState) -> bool:
         """Give a request its next chunk, as large as it may be; False where there is none."""
-        most = self.chunk or request.remaining
-        tokens = plan.chunk(request, most)
+        tokens = plan.chunk(request, self.most)
         if tokens < 1 or not plan.fits(request, tokens):
             return False
         plan.take(request, tokens)
         return True
 
     def has_room(self, state: EngineState, plan: Plan, new: RequestState) -> bool:
-        """Whether all residents and a new one can grow to the longest output that they declare."""
+        """Whether all residents and a new one can grow to the longest output that they declare, or that can be."""
         pool = state.limits.num_kv_blocks
+        if pool is None:
+            return True
         residents = {*state.running, *plan.tokens, new}
         peaks = [state.limits.blocks(r.prompt_tokens + r.max_output_tokens - 1) for r in residents]
-        return pool is None or sum(peaks) <= pool
+        return sum(min(peak, pool) for peak in peaks) <= pool
 
     # Other hooks, all optional: arrived(request), ran(batch, iterations, start_us, end_us), finished(request),
     # engine(limits). The guide: python -c "import heuristics.policy; help(heuristics.policy)"
