@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import warnings
 from itertools import combinations
 
 import numpy as np
@@ -16,7 +15,7 @@ from rich.cells import cell_len
 
 from chunkfront.pages.schedule_figure import schedule_figure
 from chunkfront.pages.schedule_page import schedule_page
-from chunkfront.plots.files import figure_file
+from chunkfront.plots.files import figure_file, missing_glyphs_allowed
 from chunkfront.plots.schedule import draw_schedule
 from chunkfront.plots.schedule_rows import EXTENT, KIND_STYLE
 from chunkfront.terminal.columns import Columns, height_marks, kind_per_column
@@ -37,8 +36,7 @@ def terminal(scene: Scene, width: int = 60, **options: bool) -> list[str]:
 
 def picture(scene: Scene, **options: float) -> Figure:
     figure = draw_schedule(*scene, **options)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # of names in other scripts
+    with missing_glyphs_allowed():
         figure.draw_without_rendering()
     return figure
 
@@ -139,7 +137,7 @@ def test_heights_are_full_at_the_limit_and_never_nothing_above_zero() -> None:
 @EVERY_SCENE
 def test_every_scene_can_be_drawn_and_lies_inside_its_figure(scene: str) -> None:
     figure = picture(SCENES[scene]())
-    with warnings.catch_warnings(action="ignore"):
+    with missing_glyphs_allowed():
         (width, height), box = figure.canvas.get_width_height(), figure.get_tightbbox()
     assert box is not None
     assert box.x0 >= -0.01

@@ -14,6 +14,7 @@ from chunkfront.pages.schedule_figure import schedule_figure
 from chunkfront.report.figure import frontier_figure
 from chunkfront.report.read import FrontierFile, PolicyFile, frontier_of, parse_document, policies_of
 from chunkfront.report.words import command, conditions, question
+from chunkfront.sentences import hypervolume_sentence, took
 from chunkfront.tables import SHOWN_METRICS, number, percent
 from chunkfront.timeline.build import build_timeline
 from instances.instance import Instance
@@ -166,15 +167,14 @@ def _hypervolume(found: FrontierFile) -> str | None:
     if found.hypervolume is None:
         return None
     share = percent(found.hypervolume["ratio"])
-    area = "the frontier covers" if found.complete else "the points found so far cover"
-    return f"Together the heuristics cover {share} of the area that {area} (hypervolume)."
+    return hypervolume_sentence(share, len(found.axes), complete=found.complete)
 
 
 def _proofs(found: FrontierFile) -> str:
     proved = sum(point.status == OPTIMAL for point in found.points)
     count = len(found.points)
     comparable = sum(policy.comparable for policy in found.policies)
-    text = f"{proved} of {count} point{'s' * (count != 1)} proved, in {found.wall_s:.1f} s for everything"
+    text = f"{proved} of {count} point{'s' * (count != 1)} proved ({took(found.wall_s)} for everything)"
     return f"{text}; {comparable} of {len(found.policies)} heuristics are comparable with the frontier."
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from chunkfront.compare import ComparedPolicy
 from instances import files
-from instances.errors import InputError
+from instances.errors import InputError, in_file
 from instances.instance import Instance
 from instances.objectives import OBJECTIVES
 from instances.schedule import Schedule
@@ -64,13 +64,14 @@ class FrontierFile(msgspec.Struct):
     points: list[PointFile]
     open_intervals: list[dict[str, Any]]
     policies: list[PolicyFile]
-    wall_s: float
+    wall_s: float | None
     status: str = "FEASIBLE"
     resolution: float | None = None
     sweep: SweepFile | None = None
     hypervolume: dict[str, Any] | None = None
     interrupted: bool = False
     notes: list[str] = []
+    open_zones: list[dict[str, Any]] = []
     settings: dict[str, Any] = {}
 
 
@@ -92,7 +93,8 @@ def read_results(directory: Path, instance: Instance | None = None) -> tuple[dic
     path = directory / "frontier.json"
     if not path.is_file():
         raise InputError(f"expected a directory that `frontier --out` wrote: there is no {path}", field="DIR")
-    raw = files.parse_json(files.read_text(path))
+    with in_file(str(path)):
+        raw = files.parse_json(files.read_text(path))
     found = parse_document(raw, file=str(path))
     if instance is None:
         beside = directory / "instance.json"
@@ -140,5 +142,5 @@ def frontier_of(found: FrontierFile) -> Frontier:
     )
     return Frontier(
         tuple(found.axes), tuple(found.units), points, found.complete, tuple(found.open_intervals), found.status,
-        found.resolution, found.wall_s, found.interrupted, tuple(found.notes),
+        found.resolution, found.wall_s, found.interrupted, tuple(found.notes), open_zones=tuple(found.open_zones),
     )  # fmt: skip

@@ -32,7 +32,9 @@ def conditions(found: FrontierFile) -> list[str]:
     if found.settings.get("no_pause"):
         sentences.append("No pauses: every prefilled resident decodes in every iteration.")
     if found.resolution is not None:
-        sentences.append(f"Grid: points are told apart by {found.resolution:g} {found.units[1]} on {found.axes[1]}.")
+        unit = found.units[1] if len(found.axes) == 2 else "ms"
+        later = " and ".join(found.axes[1:])
+        sentences.append(f"Grid: points are told apart by {found.resolution:g} {unit} on {later}.")
     return sentences
 
 
@@ -45,6 +47,5 @@ def command(found: FrontierFile) -> str:
     for key in ("policies", "sweep", "resolution", "time_limit_s", "max_preemptions", "workers", "seed"):
         if settings.get(key) is not None:
             parts += [f"--{key.removesuffix('_s').replace('_', '-')}", str(settings[key])]
-    if settings.get("no_pause"):
-        parts.append("--no-pause")
+    parts += [f"--{key.replace('_', '-')}" for key in ("no_pause", "deterministic") if settings.get(key)]
     return shlex.join(parts)
