@@ -75,7 +75,7 @@ class ComparedPolicy:
         none, or if it is not comparable.
     excess
         Per axis, how far it is from the frontier: |value - best| / best, where `best` is the best value on this
-        axis among the points that are no worse on the other. None where no point is (the frontier is open there)
+        axis among the points that are no worse on the others. None where no point is (the frontier is open there)
         or `best` is 0.
     metrics
         All metrics, keys with units.
@@ -174,8 +174,8 @@ def first_dominating(points: Sequence[Sequence[int]], own: Sequence[int]) -> int
 def _excess(
     instance: Instance, axes: Sequence[str], points: Sequence[Sequence[int]], own: Sequence[int], at: int
 ) -> float | None:
-    other = 1 - at
-    best = min((point[at] for point in points if point[other] <= own[other]), default=None)
+    others = [axis for axis in range(len(axes)) if axis != at]
+    best = min((point[at] for point in points if all(point[o] <= own[o] for o in others)), default=None)
     if best is None or best > own[at]:
         return None
     return ratio_away(instance, axes[at], own[at], best)

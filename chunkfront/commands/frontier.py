@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chunkfront import options, output
+from chunkfront.effort import Effort
 
 if TYPE_CHECKING:
     from chunkfront.compare import ComparedPolicy, PolicyRun, Rules
@@ -24,7 +24,10 @@ def frontier(
     axes: Annotated[
         str | None,
         typer.Option(
-            "--axes", metavar="A,B", help="Two objectives.", show_default="the instance's, else makespan,max_tbt"
+            "--axes",
+            metavar="A,B[,C]",
+            help="Two or three objectives.",
+            show_default="the instance's, else makespan,max_tbt",
         ),
     ] = None,
     policies: options.PoliciesOption = "all",
@@ -36,7 +39,7 @@ def frontier(
             "--resolution",
             parser=options.positive,
             metavar="MS",
-            help="Grid on the second axis, in its unit; bounds the number of points.",
+            help="Grid on every axis but the first, in its unit; bounds the number of points.",
             show_default="complete",
         ),
     ] = None,
@@ -45,6 +48,7 @@ def frontier(
     max_preemptions: options.MaxPreemptionsOption = 1,
     workers: options.WorkersOption = None,
     seed: options.SeedOption = 0,
+    deterministic: options.DeterministicOption = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -65,10 +69,10 @@ def frontier(
     Every point of the frontier comes with its proof; the heuristics are placed in the same plane.
     Ctrl-C or the time limit end it early with what is proved so far. The plots may take a few seconds more.
     """
-    started = time.monotonic()
+    effort = Effort(time_limit, workers, seed, deterministic)
     limits = options.parse_limits(limit)
     problem = options.load_instance(instance)
-    pair = options.parse_axes(axes, problem)
+    names = options.parse_axes(axes, problem)
     from chunkfront.running import parse_policies, run_policies
 
     specs = parse_policies(policies)
@@ -84,18 +88,17 @@ def frontier(
     from chunkfront.running import exit_code
 
     rules = Rules(limits, no_pause, max_preemptions)
-    deadline = started + time_limit
-    runs, stopped = run_policies(problem, specs, deadline=deadline)
+    runs, stopped = run_policies(problem, specs, deadline=effort.deadline)
     tried = [] if swept is None or stopped else variants(problem, swept)
-    swept_runs, stopped_sweep = run_variants(tried, deadline=deadline)
+    swept_runs, stopped_sweep = run_variants(tried, deadline=effort.deadline)
     known = [*runs, *swept_runs]
     cut = stopped or stopped_sweep
-    found = _cut_short(pair) if cut else _solve(problem, pair, rules, resolution, deadline, workers, seed, known)
+    found = _cut_short(names) if cut else _solve(problem, names, rules, resolution, effort, known)
     compared = compare_with_frontier(problem, runs, found, rules)
     drawn = () if swept is None else curves(problem, swept, tried, swept_runs, found, rules)
     area = hypervolumes(found, compared)
-    document = frontier_document(problem.name, found, compared, area, time.monotonic() - started, drawn)
-    document["settings"] = _settings(rules, policies, sweep, resolution, time_limit, workers, seed)
+    document = frontier_document(problem.name, found, compared, area, effort.wall_s, drawn)
+    document["settings"] = _settings(rules, policies, sweep, resolution, effort)
     _write(out, {"json": lambda: output.json_text(document), "csv": lambda: frontier_csv(found, compared, drawn)})
     if json:
         output.emit_json(document)
@@ -108,15 +111,13 @@ def frontier(
 
 def _solve(
     problem: Instance,
-    axes: tuple[str, str],
+    axes: tuple[str, ...],
     rules: Rules,
     resolution: float | None,
-    deadline: float,
-    workers: int | None,
-    seed: int,
+    effort: Effort,
     runs: Sequence[PolicyRun],
 ) -> Frontier:
-    """Return the frontier that can be proved until `deadline`; of an interrupted one what there is."""
+    """Return the frontier that can be proved in the time left; of an interrupted one what there is."""
     from solver.frontier import frontier as solve_frontier
 
     try:
@@ -127,9 +128,8 @@ def _solve(
                 limits=dict(rules.limits),
                 resolution=resolution,
                 no_pause=rules.no_pause,
-                time_limit=max(0.01, deadline - time.monotonic()),
-                workers=workers,
-                seed=seed,
+                time_limit=effort.share(),
+                **effort.settings,
                 max_preemptions=rules.max_preemptions,
                 known=[run.schedule for run in runs if run.schedule is not None],
                 on_progress=show,
@@ -138,12 +138,15 @@ def _solve(
         return _cut_short(axes)
 
 
-def _cut_short(axes: tuple[str, str]) -> Frontier:
+def _cut_short(axes: tuple[str, ...]) -> Frontier:
     """Return the frontier of which nothing is known yet, because the user stopped."""
     from instances.objectives import OBJECTIVES
     from solver.result import UNKNOWN, Frontier
 
     units = tuple(OBJECTIVES[axis].unit for axis in axes)
+    if len(axes) > 2:
+        zone = {"better_than": dict.fromkeys(axes), "bounds": {}}
+        return Frontier(axes, units, (), False, (), UNKNOWN, interrupted=True, open_zones=(zone,))
     nothing = {"axis": axes[0], "above": None, "below": None}
     return Frontier(axes, units, (), False, (nothing,), UNKNOWN, interrupted=True)
 
@@ -153,9 +156,10 @@ def _show(
     drawn: Sequence[Curve],
 ) -> None:  # fmt: skip
     from chunkfront import tables
+    from chunkfront.sentences import conflict_sentences, hypervolume_sentence
 
     parts: list[Any] = [tables.frontier_sentence(problem, found, document["wall_s"])]
-    parts += [*tables.open_interval_sentences(found), *found.notes]
+    parts += [*tables.open_interval_sentences(found), *found.notes, *conflict_sentences(found.conflict)]
     if found.points:
         parts += ["", tables.frontier_table(found)]
     if compared:
@@ -166,8 +170,7 @@ def _show(
         ]
         if document["hypervolume"] is not None:
             share = tables.percent(document["hypervolume"]["ratio"])
-            area = "the frontier covers" if found.complete else "the points found so far cover"
-            parts.append(f"Together the heuristics cover {share} of the area that {area} (hypervolume).")
+            parts.append(hypervolume_sentence(share, len(found.axes), complete=found.complete))
     if drawn:
         from chunkfront.curves import reasons_of
 
@@ -178,9 +181,8 @@ def _show(
 
 
 def _settings(
-    rules: Rules, policies: str, sweep: str | None, resolution: float | None, time_limit: float, workers: int | None,
-    seed: int,
-) -> dict[str, Any]:  # fmt: skip
+    rules: Rules, policies: str, sweep: str | None, resolution: float | None, effort: Effort
+) -> dict[str, Any]:
     """Return what the answer depends on beside instance and axes."""
     from chunkfront.report.versions import versions
 
@@ -189,11 +191,10 @@ def _settings(
         "policies": policies,
         "sweep": sweep,
         "resolution": resolution,
-        "time_limit_s": time_limit,
+        "time_limit_s": effort.time_limit,
         "no_pause": rules.no_pause,
         "max_preemptions": rules.max_preemptions,
-        "workers": workers,
-        "seed": seed,
+        **effort.settings,
         "versions": versions(),
     }
 
