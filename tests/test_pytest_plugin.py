@@ -18,8 +18,8 @@ from tests.judges.mutants import IgnoresPool, OverBudget
 
 pytest_plugins = ["pytester"]
 INSTALLED = bool(entry_points(group="pytest11", name="chunkfront"))
-PLUGIN = () if INSTALLED else ("-p", "chunkfront.pytest_plugin")
-"""Where Chunkfront is installed, its entry point has loaded the plugin."""
+PLUGIN = ("-p", "no:hypothesispytest", *(() if INSTALLED else ("-p", "chunkfront.pytest_plugin")))
+"""Where Chunkfront is installed, its entry point has loaded the plugin; that of hypothesis takes seconds to load."""
 
 TESTS = """
 from chunkfront.pytest_plugin import assert_gap, assert_valid
@@ -51,7 +51,7 @@ def test_poor():
 def test_a_test_runs_once_per_instance_and_says_what_is_wrong(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nchunkfront_instances = edge:single-outputs edge:prompt-equals-budget")
     pytester.makepyfile(TESTS)
-    result = pytester.runpytest_inprocess(*PLUGIN, "-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess(*PLUGIN)
     # Two instances: right, right, wrong, wrong; then one that is good and one that is not.
     result.assert_outcomes(passed=3, failed=3)
     result.stdout.fnmatch_lines_random([
