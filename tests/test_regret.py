@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from chunkfront.regret.lattice import Effort
+from chunkfront.regret.lattice import Effort, Lattice
 from chunkfront.regret.online import best_online
 from chunkfront.regret.split import Figure, Regret, split_regret
 from heuristics.simulator import simulate
@@ -22,6 +22,7 @@ from tests.judges.random_instances import tiny_instance
 from tests.judges.walks import random_schedule
 
 ONE = Effort(workers=1)
+SOLVE = Lattice.solve
 
 
 def split(instance: Instance, made: Schedule, objective: str, **options: object) -> Regret:
@@ -135,6 +136,22 @@ def test_cut_short_the_figures_are_intervals_that_hold_the_truth() -> None:
         pairs += [(some.cost, all_.cost), (some.gain, all_.gain)]
     for interval, truth in pairs:
         assert interval.low <= truth.low <= truth.high <= interval.high
+
+
+def test_stopped_by_the_user_it_answers_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    solved = []
+
+    def one_solve(self: Lattice, kinds: frozenset[str], time_limit: float) -> None:
+        if solved:
+            raise KeyboardInterrupt
+        solved.append(kinds)
+        SOLVE(self, kinds, time_limit)
+
+    monkeypatch.setattr(Lattice, "solve", one_solve)
+    instance = build([(0, 8, 1), (0, 1, 1)], 8, base_and_tokens(0))
+    regret = split(instance, simulate(instance, "prefill-first").schedule, "mean_ttft")
+    assert (regret.interrupted, regret.gap) == (True, proved(7000))
+    assert figures(regret)["order"][0] == Figure(7000, 0, 7000)
 
 
 def test_an_optimal_schedule_has_nothing_to_explain() -> None:

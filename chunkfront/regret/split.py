@@ -130,7 +130,10 @@ def split_regret(
     _check(instance, schedule, objective, rules)
     started = time.monotonic()
     lattice = Lattice(instance, objective, schedule, rules, effort=effort, tell=tell)
-    _solve_all(lattice, time_limit)
+    try:
+        _solve_all(lattice, time_limit)
+    except KeyboardInterrupt:  # between two solves; what is known by now is answered
+        lattice.interrupted = True
     return _regret(lattice, time.monotonic() - started)
 
 
