@@ -96,6 +96,7 @@ class Baseline:
             return Run(task, status, 0.0, points=len(points), proved_points=len(points), ends=ends)
         limits = limit_amounts(self.instance, {"max_tbt": task.max_tbt_ms})
         status, amount, least = self.optimum(task.problem, limits, task.limit_s)
+        least = None if least is None else max(0, least)  # no amount is negative, which a relaxation may not see
         value, bound = (None if x is None else known[0].value(self.instance, x) for x in (amount, least))
         gap = None if value is None or bound is None else (value - bound) / value if value else 0.0
         return Run(task, status, 0.0, value, bound, gap)

@@ -10,8 +10,10 @@ import pytest
 
 from benchmarks.exact import main, numbers, parsed, tasks
 from benchmarks.exact_tables import contradictions, geometric_mean, ratio_lines, ratio_to_ours
+from benchmarks.run_one import Baseline
 from benchmarks.runs import MIP, OURS, PLAIN, Run, Task, read_runs
 from instances.errors import InputError
+from instances.instance import Instance
 from tests.judges.build import base_and_tokens, build
 
 TASK = Task("w.json", "w", 3, "linear", "makespan", OURS, 60.0)
@@ -135,3 +137,13 @@ def test_a_line_that_is_no_run_is_named(tmp_path: Path) -> None:
         read_runs(file)
     file.write_text(PROOF.to_line())
     assert read_runs(file) == [PROOF]
+
+
+@pytest.mark.parametrize("method", [PLAIN, MIP])
+def test_fewer_iterations_are_a_smaller_problem_with_the_same_optimum_here(ladder: Path, method: str) -> None:
+    # greedy chunking takes 3 iterations: A, A, then B; the optimum of 17 ms needs no more
+    pytest.importorskip("highspy", reason="the MIP baseline needs highspy: pip install '.[benchmarks]'")
+    task = replace(TASK, file=str(ladder / "tiny.json"), method=method, extra_iterations=0)
+    few = Baseline(Instance.read(task.file), task)
+    assert few.iterations == 3
+    assert few.run().value == 17
