@@ -213,6 +213,12 @@ def _write_more(out: Path | None, report: Path | None, document: dict[str, Any],
 def _plot(
     problem: Instance, found: Frontier, compared: Sequence[ComparedPolicy], drawn: Sequence[Curve], kind: str
 ) -> bytes:
+    if len(found.axes) > 2:
+        from chunkfront.plots.files import figure_file
+        from chunkfront.plots.projections import plot_projections
+
+        places = [*compared, *(place for curve in drawn for place in curve.places)]
+        return figure_file(plot_projections(found, places, title=problem.name), kind)
     from chunkfront.plots.frontier import figure_bytes, plot_frontier
 
     return figure_bytes(plot_frontier(found, compared, curves=drawn, title=problem.name), kind)

@@ -64,9 +64,9 @@ def plot_frontier(
     points = [(point.values[0], point.values[1]) for point in frontier.points]
     groups = _by_place(policies)
     swept = lines_of(curves)
-    _set_limits(axes, [*points, *(place for place, _ in groups), *((s.x, s.y) for line in swept for s in line.spots)])
+    set_limits(axes, [*points, *(place for place, _ in groups), *((s.x, s.y) for line in swept for s in line.spots)])
     _open_intervals(axes, frontier)
-    stairs = _staircase(axes, frontier)
+    stairs = staircase(axes, frontier)
     _points(axes, frontier)
     ideal = _ideal_corner(axes, frontier)
     _heuristics(axes, groups)
@@ -108,7 +108,7 @@ def _names(policies: Sequence[ComparedPolicy]) -> str:
     return "\n".join(lines)
 
 
-def _set_limits(axes: Axes, places: Sequence[Marker]) -> None:
+def set_limits(axes: Axes, places: Sequence[Marker]) -> None:
     """Set scales and limits such that everything is inside, with room around it."""
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
@@ -131,7 +131,7 @@ def _set_limits(axes: Axes, places: Sequence[Marker]) -> None:
         set_limits(low - MARGIN * spread, high + MARGIN * spread)
 
 
-def _staircase(axes: Axes, frontier: Frontier) -> list[Marker]:
+def staircase(axes: Axes, frontier: Frontier) -> list[Marker]:
     """Draw the edge of what can be reached, on to the borders of the axes; return its corners."""
     if not frontier.points:
         return []
