@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.judges.command import chunkfront
+from tests.judges.command import ROOT, chunkfront
 
 SCHEDULER = """
 from heuristics.policy import Batch, Policy
@@ -61,6 +61,14 @@ def test_one_request_is_explained_in_words_and_in_parts() -> None:
     document = chunkfront(*command, "--json").document
     assert document["ttft_ms"] is None
     assert sum(part["ms"] for part in document["e2e_parts"]) == document["e2e_ms"] == 259.0
+
+
+def test_the_readme_quotes_what_the_command_says() -> None:
+    said = " ".join(chunkfront("why", "chat", "--policy", "greedy-chunked", "--request", "r1").out.split())
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    quote = readme.partition('in words that add up: "')[2].partition(', ..."')[0]
+    assert len(quote) > 80
+    assert quote in said
 
 
 def test_a_scheduler_of_ones_own_is_explained(tmp_path: Path) -> None:
