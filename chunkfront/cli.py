@@ -14,7 +14,22 @@ import typer
 from typer.core import TyperGroup
 
 from chunkfront import output
-from chunkfront.commands import check, compare, frontier, instances, policies, show, simulate, solve, trace
+from chunkfront.commands import (
+    attack,
+    check,
+    compare,
+    export,
+    frontier,
+    instances,
+    policies,
+    report,
+    show,
+    simulate,
+    solve,
+    trace,
+    validate,
+    why,
+)
 from instances.errors import InputError
 
 BAD_INPUT = 2
@@ -82,7 +97,12 @@ app.command()(solve.solve)
 app.command()(simulate.simulate)
 app.command()(check.check)
 app.command()(compare.compare)
+app.command()(why.why)
 app.command()(show.show)
+app.command()(export.export)
+app.command()(report.report)
+app.command()(validate.validate)
+app.command()(attack.attack)
 app.command()(trace.trace)
 app.command()(instances.instances)
 app.command()(policies.policies)

@@ -75,10 +75,12 @@ class ComparedPolicy:
         none, or if it is not comparable.
     excess
         Per axis, how far it is from the frontier: |value - best| / best, where `best` is the best value on this
-        axis among the points that are no worse on the other. None where no point is (the frontier is open there)
+        axis among the points that are no worse on the others. None where no point is (the frontier is open there)
         or `best` is 0.
     metrics
         All metrics, keys with units.
+    schedule
+        What it did, None where it failed.
     """
 
     name: str
@@ -88,6 +90,7 @@ class ComparedPolicy:
     dominated_by: int | None
     excess: Mapping[str, float | None]
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    schedule: Schedule | None = None
 
 
 def reached_amounts(instance: Instance, run: PolicyRun) -> dict[str, int] | None:
@@ -149,14 +152,15 @@ def _place(instance: Instance, run: PolicyRun, frontier: Frontier, rules: Rules)
     reason, nothing = broken_rule(instance, run, rules), dict.fromkeys(frontier.axes)
     reached = reached_amounts(instance, run)
     if reached is None:
-        return ComparedPolicy(run.name, (None,) * len(axes), False, reason, None, nothing, run.metrics)
+        return ComparedPolicy(run.name, (None,) * len(axes), False, reason, None, nothing, run.metrics, run.schedule)
     own = [reached[axis.name] for axis in axes]
     values = tuple(axis.value(instance, amount) for axis, amount in zip(axes, own, strict=True))
     if reason is not None:
-        return ComparedPolicy(run.name, values, False, reason, None, nothing, run.metrics)
+        return ComparedPolicy(run.name, values, False, reason, None, nothing, run.metrics, run.schedule)
     points = [point.amounts for point in frontier.points]
     excess = {axis.name: _excess(instance, frontier.axes, points, own, at) for at, axis in enumerate(axes)}
-    return ComparedPolicy(run.name, values, True, None, first_dominating(points, own), excess, run.metrics)
+    dominating = first_dominating(points, own)
+    return ComparedPolicy(run.name, values, True, None, dominating, excess, run.metrics, run.schedule)
 
 
 def first_dominating(points: Sequence[Sequence[int]], own: Sequence[int]) -> int | None:
@@ -170,8 +174,8 @@ def first_dominating(points: Sequence[Sequence[int]], own: Sequence[int]) -> int
 def _excess(
     instance: Instance, axes: Sequence[str], points: Sequence[Sequence[int]], own: Sequence[int], at: int
 ) -> float | None:
-    other = 1 - at
-    best = min((point[at] for point in points if point[other] <= own[other]), default=None)
+    others = [axis for axis in range(len(axes)) if axis != at]
+    best = min((point[at] for point in points if all(point[o] <= own[o] for o in others)), default=None)
     if best is None or best > own[at]:
         return None
     return ratio_away(instance, axes[at], own[at], best)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from chunkfront.compare import ComparedPolicy
@@ -30,6 +31,8 @@ def solve_document(result: Result) -> dict[str, Any]:
         "schedule": None if result.schedule is None else result.schedule.to_dict(),
         "interrupted": result.interrupted,
         "notes": list(result.notes),
+        "conflict": [asdict(member) for member in result.conflict],
+        "more_preemptions_could_help": result.more_preemptions_could_help,
     }
 
 
@@ -38,10 +41,10 @@ def frontier_document(
     frontier: Frontier,
     compared: Sequence[ComparedPolicy],
     hypervolume: Mapping[str, Any] | None,
-    wall_s: float,
+    wall_s: float | None,
     curves: Sequence[Curve] = (),
 ) -> dict[str, Any]:
-    """Return the document of ``frontier --json``; `wall_s` is the time of the whole command."""
+    """Return the document of ``frontier --json``; `wall_s` is the time of the whole command, None for none."""
     return {
         "instance": instance,
         "axes": list(frontier.axes),
@@ -50,13 +53,16 @@ def frontier_document(
         "units": list(frontier.units),
         "points": [_point(point) for point in frontier.points],
         "open_intervals": [dict(interval) for interval in frontier.open_intervals],
+        "open_zones": [dict(zone) for zone in frontier.open_zones],
         "resolution": frontier.resolution,
-        "policies": [_policy(policy) for policy in compared],
+        "policies": [_policy(policy) | _schedule(policy) for policy in compared],
         "sweep": _sweep(curves),
         "hypervolume": None if hypervolume is None else dict(hypervolume),
         "wall_s": wall_s,
         "interrupted": frontier.interrupted,
         "notes": list(frontier.notes),
+        "conflict": [asdict(member) for member in frontier.conflict],
+        "more_preemptions_could_help": frontier.more_preemptions_could_help,
     }
 
 
@@ -84,6 +90,10 @@ def _policy(policy: ComparedPolicy) -> dict[str, Any]:
     return document
 
 
+def _schedule(policy: ComparedPolicy) -> dict[str, Any]:
+    return {"schedule": None if policy.schedule is None else policy.schedule.to_dict()}
+
+
 def _sweep(curves: Sequence[Curve]) -> dict[str, Any] | None:
     if not curves:
         return None
@@ -97,7 +107,9 @@ def _sweep(curves: Sequence[Curve]) -> dict[str, Any] | None:
     return {"key": sweep.key, "kind": sweep.kind, "values": list(sweep.values), "curves": drawn}
 
 
-def comparison_document(comparisons: Sequence[Comparison], *, interrupted: bool, wall_s: float) -> dict[str, Any]:
+def comparison_document(
+    comparisons: Sequence[Comparison], *, interrupted: bool, wall_s: float | None
+) -> dict[str, Any]:
     """Return the document of ``compare --json``."""
     return {
         "instances": [
@@ -114,7 +126,8 @@ def comparison_document(comparisons: Sequence[Comparison], *, interrupted: bool,
 
 
 def _optimum(result: Result) -> dict[str, Any]:
-    return {name: getattr(result, name) for name in ("status", "value", "bound", "gap", "wall_s")}
+    shown = ("status", "value", "bound", "gap", "wall_s", "more_preemptions_could_help")
+    return {name: getattr(result, name) for name in shown}
 
 
 def _gaps(policy: PolicyGaps) -> dict[str, Any]:

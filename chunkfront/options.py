@@ -15,7 +15,7 @@ import typer
 
 from instances.errors import InputError
 from instances.instance import Instance
-from instances.objectives import OBJECTIVES
+from instances.objectives import OBJECTIVES, amount_key
 from instances.units import MAX_TIME_US, US_PER_MS
 
 DEFAULT_AXES = ("makespan", "max_tbt")
@@ -115,6 +115,13 @@ WorkersOption = Annotated[
 SeedOption = Annotated[
     int, typer.Option("--seed", parser=whole(0, 2**31 - 1), metavar="N", help="Random seed of the solver.")
 ]
+DeterministicOption = Annotated[
+    bool,
+    typer.Option(
+        "--deterministic",
+        help="One worker, and a time limit in units of work (about seconds of it): the same bytes twice. No wall_s.",
+    ),
+]
 TimeLimitOption = Annotated[
     float,
     typer.Option("--time-limit", parser=positive, metavar="S", help="Seconds for the whole command, all of its parts."),
@@ -175,20 +182,19 @@ def _limit_value(name: str, number: str, text: str, option: str) -> float:
     return value
 
 
-def parse_axes(text: str | None, instance: Instance, option: str = "--axes") -> tuple[str, str]:
-    """Return the two axes: those of `text`, else the instance's, else makespan and max_tbt."""
+def parse_axes(text: str | None, instance: Instance, option: str = "--axes") -> tuple[str, ...]:
+    """Return the two or three axes: those of `text`, else the instance's, else makespan and max_tbt."""
     if text is None and instance.axes is None:
         return DEFAULT_AXES
     given = text.split(",") if text is not None else list(instance.axes or ())
     where = option if text is not None else "axes of the instance"
-    if len(given) != 2:
-        raise InputError.expected("two metrics, like makespan,max_tbt", text, where)
-    first, second = (parse_metric(name, where) for name in given)
-    if first == second or {first, second} == {"makespan", "throughput"}:
-        raise InputError.expected(
-            "two different metrics (throughput is makespan read the other way)", ",".join((first, second)), where
-        )
-    return first, second
+    if not 2 <= len(given) <= 3:
+        raise InputError.expected("two or three metrics, like makespan,max_tbt", text, where)
+    axes = tuple(parse_metric(name, where) for name in given)
+    if len({amount_key(axis) for axis in axes}) < len(axes):
+        what = f"{'two' if len(axes) == 2 else 'three'} different metrics (throughput is makespan read the other way)"
+        raise InputError.expected(what, ",".join(axes), where)
+    return axes
 
 
 def parse_metrics(text: str, option: str = "--metrics") -> tuple[str, ...]:
@@ -225,11 +231,11 @@ def load_instance(text: str) -> Instance:
     InputError
         Where there is neither: with the bundled names and those close to `text`.
     """
-    from instances.bundled import bundled_names, load_bundled
+    from instances.bundled import bundled_names, load_bundled, worst_names
 
     names = bundled_names()
     path = Path(text)
-    if text in names and not path.is_file():
+    if text in (*names, *worst_names()) and not path.is_file():
         return load_bundled(text)
     if path.exists():
         return Instance.read(path)

@@ -12,6 +12,7 @@ from rich.text import Text
 from chunkfront.compare import ComparedPolicy
 from chunkfront.curves import Curve
 from chunkfront.gaps import Comparison
+from chunkfront.sentences import open_zone_sentences, took
 from chunkfront.sweep import shown
 from instances.check import Violation
 from instances.instance import Instance
@@ -53,7 +54,7 @@ def plain_table(title: str, columns: Sequence[tuple[str, str]], rows: Iterable[S
     return table
 
 
-def frontier_sentence(instance: Instance, frontier: Frontier, wall_s: float) -> str:
+def frontier_sentence(instance: Instance, frontier: Frontier, wall_s: float | None) -> str:
     """Return what was found, in one sentence."""
     count = len(frontier.points)
     proved = sum(point.status == OPTIMAL for point in frontier.points)
@@ -61,18 +62,21 @@ def frontier_sentence(instance: Instance, frontier: Frontier, wall_s: float) -> 
     if frontier.status == INFEASIBLE:
         verdict = "no schedule obeys the limits (proved)"
     elif frontier.complete:
-        grid = "" if frontier.resolution is None else f" on a grid of {frontier.resolution:g} {frontier.units[1]}"
+        unit = frontier.units[1] if len(frontier.axes) == 2 else "ms"
+        grid = "" if frontier.resolution is None else f" on a grid of {frontier.resolution:g} {unit}"
         verdict = f"{count} point{'s' * (count != 1)}, all proved, none missing{grid}"
     elif count:
         verdict = f"cut short: {count} point{'s' * (count != 1)}, {proved} of them proved; more may exist"
     else:
         verdict = "nothing found and nothing proved within the time limit"
     stopped = ", interrupted" if frontier.interrupted else ""
-    return f"Frontier of {instance.name}, {axes}: {verdict} ({wall_s:.1f} s{stopped})."
+    return f"Frontier of {instance.name}, {axes}: {verdict} ({took(wall_s)}{stopped})."
 
 
 def open_interval_sentences(frontier: Frontier) -> list[str]:
-    """Return one sentence per interval where points may be missing, and what helps against many."""
+    """Return one sentence per interval (zone of three axes) where points may be missing, and what helps."""
+    if frontier.open_zones:
+        return open_zone_sentences(frontier)
     units = dict(zip(frontier.axes, frontier.units, strict=True))
     sentences = []
     for interval in frontier.open_intervals:
@@ -145,7 +149,7 @@ def reasons(reason_of: Mapping[str, str | None]) -> list[str]:
 
 def result_sentence(result: Result, unit: str) -> str:
     """Return the answer of a solve in one sentence."""
-    tail = f"({result.wall_s:.1f} s{', interrupted' if result.interrupted else ''})."
+    tail = f"({took(result.wall_s)}{', interrupted' if result.interrupted else ''})."
     if result.status == INFEASIBLE:
         return f"INFEASIBLE: no schedule obeys the limits, proved {tail}"
     if result.value is None:

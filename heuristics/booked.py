@@ -18,7 +18,7 @@ class BookedPlan(Plan):
     def __init__(self, state: EngineState) -> None:
         super().__init__(state)
         blocks = state.limits.blocks
-        self.blocks -= sum(self.held(r) - blocks(r.computed) for r in state.running if not r.decoding)
+        self.blocks -= sum([self.held(r) - blocks(r.computed) for r in state.prefilling])
         for request in reversed(state.running):
             if self.blocks >= 0:
                 break

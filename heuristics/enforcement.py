@@ -5,36 +5,78 @@ The rules have the names of `instances.check`, which judges finished schedules a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from heuristics.engine import Engine
+from heuristics.engine import Engine, Work
 from heuristics.policy import Batch, PolicyError
 from heuristics.state import RequestState
 
 
-def enforce(engine: Engine, batch: Batch, policy: str) -> None:
-    """Raise a `PolicyError` unless `batch` may run on `engine` now."""
-    if not _only_decodes(engine, batch):
+def enforce(engine: Engine, batch: Batch, policy: str) -> Sequence[RequestState]:
+    """Return those of a batch that decode; raise a `PolicyError` unless it may run on `engine` now."""
+    decodes = _decodes_of_common(engine, batch)
+    if decodes is None:
         _Judge(engine, batch, policy).judge()
+        decodes = [request for request, _ in batch.tokens if request._decoding]
+    return decodes
 
 
-def _only_decodes(engine: Engine, batch: Batch) -> bool:
-    """Whether a batch is nothing but residents that decode, and obeys every rule: the common case, judged quickly."""
+def _decodes_of_common(engine: Engine, batch: Batch) -> Sequence[RequestState] | None:
+    """Return those that decode of a batch of the common kind that obeys every rule, None for any other batch.
+
+    Common are known requests, each once, with whole numbers of tokens; no evictions and no restores. That is judged
+    with hardly a loop of Python's own; what it doubts goes to the judge, whose word counts.
+    """
     if batch.evict or batch.restore or batch.repeat < 1:
+        return None
+    workers, counts = zip(*batch.tokens, strict=True)
+    try:
+        different = set(workers)
+    except TypeError:
+        return None
+    if set(map(type, counts)) != {int} or len(different) < len(workers) or not engine.knows_all(different):
+        return None
+    decodes = [request for request in workers if request._decoding]
+    if len(decodes) == len(workers) == counts.count(1):
+        fine = engine.holds_all(different) and _within_limits(engine, len(decodes), decodes, len(decodes))
+    else:
+        fine = _chunks_are_fine(engine, batch.tokens, decodes)
+    return decodes if fine else None
+
+
+def _chunks_are_fine(engine: Engine, work: Work, decodes: Sequence[RequestState]) -> bool:
+    """Whether a batch with chunks obeys every rule."""
+    limits, total, grown, seats, partial = engine.limits, 0, len(decodes), 0, 0
+    if decodes and not limits.mixed_batches:
         return False
-    limits, size, needed = engine.limits, engine.limits.block_size, 0
-    for request, count in batch.tokens:
-        if type(count) is not int or count != 1 or not engine.knows(request):
+    for request, count in work:
+        total += count
+        if request._decoding:
+            if count != 1 or not request._resident:
+                return False
+            continue
+        before, left = request._computed, request.remaining
+        if request._swapped or not limits.chunk_allowed(count, left):
             return False
-        if not (request._decoding and request._resident):
-            return False
-        needed += request._computed % size == 0
+        grown += limits.blocks(before + count) - (limits.blocks(before) if request._resident else 0)
+        partial += (count < left) - request._resident
+        seats += not request._resident
+    return _within_limits(engine, total, decodes, grown, seats, partial)
+
+
+def _within_limits(
+    engine: Engine, total: int, decodes: Sequence[RequestState], grown: int, seats: int = 0, partial: int = 0
+) -> bool:
+    """Whether a batch fits that takes so many tokens, KV blocks (one per decode), seats and unfinished prefills."""
+    limits, free = engine.limits, engine.free_blocks
+    if grown > free:  # not every decode starts a block
+        grown -= sum([request._computed % limits.block_size != 0 for request in decodes])
     most = limits.max_partial_prefills
     return (
-        len({request for request, _ in batch.tokens}) == len(batch.tokens) <= limits.max_num_batched_tokens
-        and needed <= engine.free_blocks
-        and engine.free_seats >= 0
-        and (most is None or engine.partial_prefills <= most)
+        total <= limits.max_num_batched_tokens
+        and grown <= free
+        and seats <= engine.free_seats
+        and (most is None or engine.partial_prefills + partial <= most)
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 
 from heuristics.state import EngineState, RequestState
-from instances.cost_model import Chunk, CostModel
+from instances.cost_model import CostModel
 from instances.engine import EngineLimits
 
 Work = Sequence[tuple[RequestState, int]]
@@ -26,6 +26,14 @@ class Engine(EngineState):
     def knows(self, request: object) -> bool:
         """Whether this is an arrived, unfinished request of this run."""
         return request in self._known
+
+    def knows_all(self, requests: Set[object]) -> bool:
+        """Whether these are arrived, unfinished requests of this run."""
+        return self._known >= requests
+
+    def holds_all(self, requests: Set[RequestState]) -> bool:
+        """Whether these are residents."""
+        return self._running.keys() >= requests
 
     @property
     def is_empty(self) -> bool:
@@ -50,59 +58,57 @@ class Engine(EngineState):
             self._waiting[request] = None
             self._waiting_view = None
 
-    def begin(self, work: Work, evict: Iterable[RequestState], restore: Iterable[RequestState]) -> None:
-        """Restore, evict and admit, as an iteration does at its start."""
+    def begin(self, prefills: Work, evict: Iterable[RequestState], restore: Iterable[RequestState]) -> None:
+        """Restore, evict and admit, as an iteration with these prefills does at its start."""
         for request in restore:
             self._admit(request)
         for request in evict:
             self._unseat(request)
             request._evictions += 1
             self._requeue(request)
-        for request, _ in work:
+        for request, _ in prefills:
             if not request._resident:
                 self._admit(request)
 
-    def compute(self, work: Work, durations_us: Sequence[int]) -> list[RequestState]:
-        """Run a batch that has begun, once per duration; return the requests that emitted in the last iteration.
+    def compute(
+        self, decodes: Sequence[RequestState], prefills: Work, durations_us: Sequence[int]
+    ) -> list[RequestState]:
+        """Run a batch that has begun, once per duration; return the requests whose prefill ends in the last iteration.
 
-        Those that decode emit in every iteration; a prefill may end in the last one only.
+        Those that decode emit a token in every iteration; a prefill may end in the last one only.
         """
         count = len(durations_us)
-        self._now_us += sum(durations_us)
+        self._now_us = now = self._now_us + sum(durations_us)
         self._iteration += count
         size = self.limits.block_size
         grown = 0
-        emitted = []
-        for request, tokens in work:
+        for request in decodes:
+            before = request._computed
+            request._computed = after = before + count
+            request._emitted += count
+            request._last_token_us = now
+            grown += -(-after // size) + -before // size
+        ended = []
+        for request, tokens in prefills:
             before = request._computed
             request._computed = after = before + count * tokens
             grown += -(-after // size) + -before // size
-            if request._decoding:
-                request._emitted += count
-            elif after < request.prompt_tokens + request._emitted:
-                continue
-            else:
+            if after == request.prompt_tokens + request._emitted:
                 request._decoding = True
-                self._partial -= 1
                 request._emitted += 1
-            request._last_token_us = self._now_us
-            emitted.append(request)
+                request._last_token_us = now
+                ended.append(request)
+        if ended:
+            self._partial -= len(ended)
+            self._decoding_view = None
         self._blocks += grown
-        return emitted
+        return ended
 
     def finish(self, request: RequestState) -> None:
         """Free the seat and the KV of a request that has emitted its last token."""
         self._unseat(request)
         request._finished = True
         self._known.discard(request)
-
-    def chunks(self, work: Work) -> list[Chunk]:
-        """Return the prefill chunks of a batch, as the cost model wants them."""
-        return [(r._computed, r._computed + n) for r, n in work if not r._decoding]
-
-    def contexts(self, work: Work) -> list[int]:
-        """Return the contexts of the decodes of a batch, as the cost model wants them."""
-        return [r._computed + 1 for r, _ in work if r._decoding]
 
     def swapped(self, moved: Iterable[RequestState]) -> list[int]:
         """Return the KV tokens that evictions or restores move; none where eviction means recompute."""
@@ -118,14 +124,14 @@ class Engine(EngineState):
         """Give a seat, and blocks for the KV that comes with the request (prefix hit, swapped KV)."""
         request._resident = True
         self._running[request] = None
-        self._running_view = None
+        self._running_view = self._decoding_view = None
         self._blocks += self.limits.blocks(request._computed)
         self._partial += not request._decoding
 
     def _unseat(self, request: RequestState) -> None:
         request._resident = False
         del self._running[request]
-        self._running_view = None
+        self._running_view = self._decoding_view = None
         self._blocks -= self.limits.blocks(request._computed)
         self._partial -= not request._decoding
 

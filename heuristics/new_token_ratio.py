@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import lcm
 
 
 class NewTokenRatio:
@@ -29,18 +30,28 @@ class NewTokenRatio:
         self._initial = min(Fraction(1), Fraction(str(initial)))
         self._floor = min(self._initial, self._initial * Fraction(str(floor_factor)))
         self._step = (self._initial - self._floor) / decay_steps
-        self.value = self._initial
+        self._set(self._initial)
+
+    @property
+    def value(self) -> Fraction:
+        """The ratio."""
+        return Fraction(self._part, self._whole)
+
+    def _set(self, value: Fraction) -> None:
+        """Count in units in which the value, the floor and the step are whole numbers: a decay is frequent."""
+        self._whole = lcm(value.denominator, self._floor.denominator, self._step.denominator)
+        self._part, self._least, self._fall = (int(x * self._whole) for x in (value, self._floor, self._step))
 
     def reset(self) -> None:
         """Start again: the engine idles."""
-        self.value = self._initial
+        self._set(self._initial)
 
     def decay(self, decodes: int) -> None:
         """Take note of iterations that only decoded, and retracted nobody.
 
         After a retraction of very young requests it may lie below the floor; the next decode lifts it there.
         """
-        self.value = max(self.value - decodes * self._step, self._floor)
+        self._part = max(self._part - decodes * self._fall, self._least)
 
     def retracted(self, emitted: int, declared: int, headroom: int) -> None:
         """Reckon anew from the requests that stayed.
@@ -52,4 +63,4 @@ class NewTokenRatio:
         headroom
             Tokens that they shall be able to produce from now on.
         """
-        self.value = min(Fraction(1), Fraction(emitted + headroom, declared + 1))
+        self._set(min(Fraction(1), Fraction(emitted + headroom, declared + 1)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from heuristics.booked import BookedPlan, Watermark
 from heuristics.knobs import knob
@@ -44,6 +45,8 @@ class PagedPolicy(Policy):
         self.waiting: WaitingQueue = self.new_queue()
         self.reserved = int(self.watermark * (setup.limits.num_kv_blocks or 0))
         self._strict = self.one_free_block
+        self._seen: Sequence[RequestState] = ()
+        self._by_arrival: list[RequestState] = []
 
     def new_queue(self) -> WaitingQueue:
         """Return the empty queue of a run: first in, first out, evicted ones to the front."""
@@ -76,24 +79,33 @@ class PagedPolicy(Policy):
 
     def repeats(self, plan: Plan) -> int:
         """Return how often a batch would be the same: any number where all that is resident decodes."""
-        settled = not plan.evicted and all(r.resident for r in plan.tokens)
-        return FOREVER if settled and all(r.decoding for r in plan.state.running) else 1
+        return FOREVER if plan.is_settled and not plan.state.partial_prefills else 1
+
+    def by_arrival(self, state: EngineState) -> list[RequestState]:
+        """Return the residents in the order of their arrival; sorted anew only when they change."""
+        if state.running is not self._seen:
+            self._seen = state.running
+            self._by_arrival = sorted(self._seen, key=attrgetter("arrival_us", "index"))
+        return [*self._by_arrival]
 
     def admit(self, plan: Plan, waiting: Iterable[RequestState], chunk: ChunkRule) -> None:
         """Admit waiting requests in order, above the watermark, until one does not get in."""
-        admit(plan, Watermark(plan, self.reserved), waiting, chunk)
+        if waiting:
+            admit(plan, Watermark(plan, self.reserved), waiting, chunk)
 
     def prefill(self, plan: Plan, residents: Iterable[RequestState], chunk: ChunkRule) -> None:
         """Go on with unfinished prefills in order; their blocks are booked."""
-        for request in residents:
-            if not request.decoding and request not in plan.evicted and request not in plan.tokens:
+        for request in [r for r in residents if not r._decoding] if plan.state.partial_prefills else ():
+            if request not in plan.evicted and request not in plan.tokens:
                 tokens = chunk(plan, request)
                 if tokens:
                     plan.take(request, tokens)
 
     def decode(self, plan: Plan, residents: Iterable[RequestState]) -> None:
         """Give every resident in phase decode its token, in order; see `make_way`."""
-        decodes = [r for r in residents if r.decoding and r not in plan.evicted]
+        decodes = [r for r in residents if r._decoding] if plan.state.partial_prefills else [*residents]
+        if plan.evicted:
+            decodes = [r for r in decodes if r not in plan.evicted]
         if plan.blocks > len(decodes) and plan.take_decodes(decodes):
             return
         unvisited = deque(r for r in residents if r not in plan.evicted)
@@ -117,8 +129,3 @@ class PagedPolicy(Policy):
 
     def _may_decode(self, plan: Plan, request: RequestState) -> bool:
         return plan.blocks >= (1 if self._strict else plan.need(request, 1))
-
-
-def by_arrival(residents: Iterable[RequestState]) -> list[RequestState]:
-    """Return requests in the order of their arrival."""
-    return sorted(residents, key=lambda r: (r.arrival_us, r.index))

@@ -75,6 +75,9 @@ def whole_prefill(plan: Plan, request: RequestState) -> int:
 
 def decode(plan: Plan, promises: Promises, residents: Sequence[RequestState]) -> None:
     """Give a token to every resident in phase decode, in order, while budget, mixing and KV allow."""
+    alike = not (plan.tokens or plan.evicted or promises.overbooked)  # nobody's growth has to be watched
+    if alike and plan.take_decodes([request for request in residents if request._decoding]):
+        return
     for request in residents:
         if not plan.can_decode():
             return
@@ -84,7 +87,7 @@ def decode(plan: Plan, promises: Promises, residents: Sequence[RequestState]) ->
 
 def prefill(plan: Plan, promises: Promises, residents: Sequence[RequestState], chunk: ChunkRule) -> None:
     """Give a chunk to every resident in phase prefill, in order."""
-    for request in residents:
+    for request in residents if plan.state.partial_prefills else ():
         if plan.budget < 1:
             return
         if request.decoding or request in plan.evicted or request in plan.tokens:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from heuristics.policy import Batch
+from heuristics.policy import FOREVER, Batch
 from heuristics.state import UNLIMITED, EngineState, RequestState
 
 
@@ -94,8 +94,10 @@ class Plan:
 
         The same as one `take` after the other, faster. Only for a plan that is still empty.
         """
+        if not requests:
+            return True
         size = self._block_size
-        needed = sum(1 for request in requests if request._computed % size == 0)
+        needed = sum([not request._computed % size for request in requests])
         if self.tokens or needed > self.blocks or len(requests) > self.budget:
             return False
         self.budget -= len(requests)
@@ -103,6 +105,50 @@ class Plan:
         self.tokens = dict.fromkeys(requests, 1)
         self._decodes = len(requests)
         return True
+
+    def decode_all(self, requests: Sequence[RequestState]) -> None:
+        """Let all of `requests`, residents in phase decode for which there is room, decode."""
+        if not self.take_decodes(requests):
+            for request in requests:
+                self.take(request, 1)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether only residents work, and nobody is evicted or restored."""
+        return not self.evicted and self.seats == self.state.free_seats
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether only residents and at most one chunk of a newcomer are in it, and nobody is evicted or restored."""
+        chunks, entered = len(self.tokens) - self._decodes, self.state.free_seats - self.seats
+        return not (self.evicted or self.restored) and (not entered or chunks == entered == 1)
+
+    @property
+    def decodes(self) -> int:
+        """How many requests decode."""
+        return self._decodes
+
+    @property
+    def has_chunks(self) -> bool:
+        """Whether a prefill is in it."""
+        return self._decodes < len(self.tokens)
+
+    def rounds(self) -> int:
+        """Return how often in a row the chunks would be cut alike, by a rule that looks at caps and budget only.
+
+        Where any size is a chunk, that is until the first prefill ends, which is an event anyway. Otherwise a rest
+        that fits in whole might be taken at once; it does not while it exceeds the budget. Where unfinished prefills
+        are limited, the last chunk leaves room for another request, so it is decided anew.
+        """
+        limits = self.limits
+        if not self.has_chunks:
+            return FOREVER
+        if limits.chunk_quantum == 1 and limits.chunk_sizes is None and limits.max_partial_prefills is None:
+            return FOREVER
+        rests = [(r.remaining, n) for r, n in self.tokens.items() if not r.decoding]
+        if limits.chunk_quantum > 1 or limits.chunk_sizes is not None:
+            return max(1, min(-(-(rest - limits.max_num_batched_tokens) // n) for rest, n in rests))
+        return max(1, min((rest - 1) // n for rest, n in rests))
 
     def drop(self, request: RequestState) -> None:
         """Undo `take`."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from heuristics.booked import BookedPlan
-from heuristics.paged import PagedPolicy, by_arrival
+from heuristics.paged import PagedPolicy
 from heuristics.passes import whole_prefill
 from heuristics.plan import Plan
 from heuristics.state import RequestState
@@ -32,7 +32,7 @@ class PrefillBatches(PagedPolicy):
 
     def residents(self, plan: Plan) -> list[RequestState]:
         """Return the residents in the order in which they decode; the last ones are preempted."""
-        return by_arrival(plan.state.running)
+        return self.by_arrival(plan.state)
 
     def candidates(self, plan: Plan) -> Iterable[RequestState]:
         """Return who may be admitted now, in order."""

@@ -8,7 +8,7 @@ and give back its blocks before the next one does (Dijkstra's banker, for one re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from heuristics.plan import Plan
 from heuristics.state import RequestState
@@ -50,6 +50,8 @@ class Promises:
         Whom an admission reserves blocks for. ``all``: the peaks of all residents fit at once. ``pinned``: the
         peaks of the pinned ones, and of the others the tokens known now. ``order``: like ``pinned``, but for the
         pinned ones an order in which all can finish is enough (denser; decodes may have to pause).
+    peaks
+        What `peak` has found so far, to be kept from pass to pass of one run.
 
     Attributes
     ----------
@@ -57,23 +59,38 @@ class Promises:
         Whether pinned residents claim more than the pool, so that their growth has to be watched.
     """
 
-    def __init__(self, plan: Plan, outputs: Callable[[RequestState], int], reserve: str = "all") -> None:
+    def __init__(
+        self, plan: Plan, outputs: Callable[[RequestState], int], reserve: str = "all",
+        peaks: dict[RequestState, int] | None = None,
+    ) -> None:  # fmt: skip
         self.plan = plan
         self.limits = plan.limits
         self.outputs = outputs
         self.reserve = reserve
         self.pool = plan.limits.num_kv_blocks
-        pinned = [] if self.pool is None else [r for r in plan.state.running if self.is_pinned(r)]
-        self.overbooked = self.pool is not None and sum(map(self.peak, pinned)) > self.pool
+        self._peaks = {} if peaks is None else peaks
+        self._evicts = plan.limits.preemption != "none"
+        self.overbooked = self.pool is not None and self._sum_of_peaks(plan.state.running) > self.pool
         self._unsafe = self.overbooked and not self._safe({})
 
     def peak(self, request: RequestState) -> int:
         """Return the KV blocks of a request at its peak; an instance promises that no one exceeds the pool."""
-        blocks = self.limits.blocks(request.prompt_tokens + self.outputs(request) - 1)
-        return blocks if self.pool is None else min(blocks, self.pool)
+        known = self._peaks.get(request)
+        if known is None:
+            blocks = self.limits.blocks(request.prompt_tokens + self.outputs(request) - 1)
+            known = self._peaks[request] = blocks if self.pool is None else min(blocks, self.pool)
+        return known
+
+    def _sum_of_peaks(self, residents: Sequence[RequestState]) -> int:
+        """Return the peaks of the pinned ones of some residents."""
+        pinned = [r for r in residents if self.is_pinned(r)] if self._evicts else residents
+        peaks = self._peaks
+        return sum([peaks.get(r) or self.peak(r) for r in pinned])
 
     def is_pinned(self, request: RequestState) -> bool:
         """Whether a request might reach a state in which it cannot be evicted."""
+        if not self._evicts:
+            return True
         longest = request.prompt_tokens + self.outputs(request) - 1
         return not can_return(self.limits, longest - request.cached_tokens)
 

@@ -31,6 +31,7 @@ class QueuedPolicy(Policy):
         self._oracle: Oracle | None = setup.oracle
         self.key: Key = order_key(self.order, self.outputs)
         self.queue = OrderedQueue(self.key)
+        self.peaks: dict[RequestState, int] = {}
 
     def outputs(self, request: RequestState) -> int:
         """Return the output tokens to reckon with."""
@@ -59,7 +60,7 @@ class QueuedPolicy(Policy):
         That holds for policies that look at nothing but requests, limits and KV; not where growth is watched, right
         after admissions and evictions, and where prefills change their order by progress.
         """
-        settled = not plan.evicted and all(r.resident for r in plan.tokens) and not promises.overbooked
+        settled = plan.is_settled and not promises.overbooked
         if settled and self.order not in STATIC_ORDERS:
             settled = all(r.decoding and r in plan.tokens for r in plan.state.running)
         return plan.batch(repeat=_same_chunks(plan) if settled else 1)
@@ -68,6 +69,8 @@ class QueuedPolicy(Policy):
 
 def _same_chunks(plan: Plan) -> int:
     """Return how often the chunks of a plan would be cut alike: while a rest does not fit in the budget whole."""
+    if not plan.has_chunks:
+        return FOREVER
     budget = plan.limits.max_num_batched_tokens
     rounds = [-(-(r.remaining - budget) // n) for r, n in plan.tokens.items() if not r.decoding]
     return max(1, min(rounds, default=FOREVER))
@@ -85,4 +88,4 @@ class AdmittingPolicy(QueuedPolicy):
 
     def promises(self, plan: Plan) -> Promises:
         """Return who may enter and grow in this pass."""
-        return Promises(plan, self.reserved_outputs, "all" if self.reserve_peak else "order")
+        return Promises(plan, self.reserved_outputs, "all" if self.reserve_peak else "order", self.peaks)

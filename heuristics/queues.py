@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 from heuristics.orders import Key
@@ -24,8 +24,13 @@ class WaitingQueue(ABC):
     @abstractmethod
     def __iter__(self) -> Iterator[RequestState]: ...
 
+    @property
     @abstractmethod
-    def __contains__(self, request: object) -> bool: ...
+    def members(self) -> Set[RequestState]:
+        """The requests, in no order."""
+
+    def __contains__(self, request: object) -> bool:
+        return request in self.members
 
     @abstractmethod
     def push(self, request: RequestState) -> None:
@@ -41,11 +46,10 @@ class WaitingQueue(ABC):
 
     def follow(self, batch: Batch) -> None:
         """Take out whom a batch admitted, take in whom it evicted; to be called when it has run (`Policy.ran`)."""
-        for request, _ in batch.tokens:
-            if request in self:
-                self.remove(request)
-        for request in batch.restore:
-            if request in self:
+        if members := self.members:
+            gone = [request for request, _ in batch.tokens if request in members]
+            gone += [request for request in batch.restore if request in members and request not in gone]
+            for request in gone:
                 self.remove(request)
         for request in batch.evict:
             self.requeue(request)
@@ -65,8 +69,10 @@ class OrderedQueue(WaitingQueue):
     def __iter__(self) -> Iterator[RequestState]:
         return (request for _, request in self._entries)
 
-    def __contains__(self, request: object) -> bool:
-        return request in self._keys
+    @property
+    def members(self) -> Set[RequestState]:
+        """The requests, in no order."""
+        return self._keys.keys()
 
     def push(self, request: RequestState) -> None:
         """Put a request in its place."""
@@ -98,8 +104,10 @@ class Fifo(WaitingQueue):
     def __iter__(self) -> Iterator[RequestState]:
         return iter(self._requests)
 
-    def __contains__(self, request: object) -> bool:
-        return request in self._requests
+    @property
+    def members(self) -> Set[RequestState]:
+        """The requests, in order."""
+        return self._requests.keys()
 
     def push(self, request: RequestState) -> None:
         """Put a request at the back."""

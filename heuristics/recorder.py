@@ -78,11 +78,12 @@ class Log:
     def __init__(self) -> None:
         self.records: list[Record] = []
 
-    def add(self, stretch: Stretch, engine: Engine, emitted: Sequence[RequestState],
-            finished: Sequence[RequestState]) -> None:  # fmt: skip
+    def add(self, stretch: Stretch, engine: Engine, finished: Sequence[RequestState]) -> None:
         """Record a stretch that has just run; finishing requests are still in their seats."""
-        start, work, count = stretch.start_us, stretch.work, len(stretch.durations_us)
-        decodes = [r for r, _ in work if r not in stretch.prefills]
+        start, work, count = stretch.start_us, stretch.tokens, len(stretch.durations_us)
+        decodes, ended = stretch.decodes, set(stretch.ended)
+        prefills = frozenset(r for r, _ in stretch.prefills)
+        emitted = [r for r, _ in work if r not in prefills or r in ended]
         blocks = engine.limits.blocks
         for k, duration in enumerate(stretch.durations_us):
             last = k == count - 1
@@ -90,7 +91,7 @@ class Log:
             if not last and free < UNLIMITED:  # take back what the later iterations grew
                 free += sum(blocks(r.computed) - blocks(r.computed - (count - 1 - k) * n) for r, n in work)
             self.records.append(Record(
-                start, duration, work, stretch.prefills, () if k else stretch.evict, () if k else stretch.restore,
+                start, duration, work, prefills, () if k else stretch.evict, () if k else stretch.restore,
                 emitted if last else decodes, finished if last else (), engine.running, free,
             ))  # fmt: skip
             start += duration

@@ -10,6 +10,8 @@ from heuristics.state import RequestState
 
 def lacks(plan: Plan, requests: Sequence[RequestState], steps: int = 1) -> bool:
     """Return whether the pool cannot hold `steps` more tokens of everybody."""
+    if steps * len(requests) <= plan.blocks:  # nobody takes more than a block per token
+        return False
     return sum(plan.need(r, steps) for r in requests) > plan.blocks
 
 

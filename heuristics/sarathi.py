@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from heuristics.booked import BookedPlan
 from heuristics.knobs import knob
-from heuristics.paged import PagedPolicy, by_arrival
+from heuristics.paged import PagedPolicy
 from heuristics.passes import chunk_cap
 from heuristics.plan import Plan
 from heuristics.policy import Setup
@@ -86,7 +86,19 @@ class Sarathi(ChunkedPolicy):
 
     def decide(self, plan: BookedPlan) -> None:
         """Make the decisions of one pass."""
-        residents = by_arrival(plan.state.running)
+        residents = self.by_arrival(plan.state)
         self.decode(plan, residents)
         self.prefill(plan, residents, self.chunk)
         self.admit(plan, self.waiting, self.chunk)
+
+    def repeats(self, plan: Plan) -> int:
+        """Return how often a batch would be the same: chunks too, while the blocks that nobody has booked suffice.
+
+        Whoever was not admitted now does not get in later: budget and seats stay, the blocks get fewer.
+        """
+        if self.dynamic_chunks or not plan.goes_on or not plan.has_chunks:
+            return super().repeats(plan)
+        if not plan.decodes:
+            return plan.rounds()
+        spare = plan.blocks - 1 - plan.decodes  # one takes a block per block size and one more, and needs a free one
+        return max(1, min(plan.rounds(), spare * plan.limits.block_size // plan.decodes))

@@ -134,7 +134,7 @@ class Sglang(Policy):
 
     def _unlock(self, plan: Plan) -> Batch:
         """Retract unfinished prefills that hold each other up (only those of time 0 can), the last one first."""
-        unfinished = [r for r in plan.state.running if not r.decoding]
+        unfinished = [*plan.state.prefilling]
         while len(unfinished) > 1 and not plan.tokens:
             plan.evict(unfinished.pop())
             adder = PrefillAdder(plan, self._sizes, [], self._ratio.value, 0)
@@ -166,7 +166,7 @@ class Sglang(Policy):
 
     def _prefill(self, plan: Plan) -> bool:
         """Make a batch of prefills; return whether there is one."""
-        unfinished = [r for r in plan.state.running if not r.decoding]
+        unfinished = plan.state.prefilling
         if not self._may_prefill(unfinished):
             return False
         self._queue.arrange()
@@ -174,8 +174,7 @@ class Sglang(Policy):
         decodes = [r for r in shared if not r.finished]
         if len(decodes) > plan.budget or lacks(plan, decodes):
             return False
-        for request in decodes:
-            plan.take(request, 1)
+        plan.decode_all(decodes)
         adder = PrefillAdder(plan, self._sizes, self._running, self._ratio.value, len(shared))
         self._fill(adder, unfinished)
         if all(r.decoding for r in plan.tokens):
@@ -236,13 +235,12 @@ class Sglang(Policy):
     def _decode(self, plan: Plan) -> bool:
         """Let all running requests decode, after retractions where the pool is too small; return whether any does."""
         before = len(self._running)
-        self._running = [r for r in self._running if not r.finished]
+        self._running = [r for r in self._running if not r._finished]
         if lacks(plan, self._running[: plan.budget]):
             self._running = running = retract(plan, self._running, self.retract_decode_steps)
             emitted, declared = sum(r.emitted for r in running), sum(r.max_output_tokens for r in running)
             self._ratio.retracted(emitted, declared, RATIO_HEADROOM * len(running))
         if len(self._running) < before:
             self._full = False
-        for request in self._running[: plan.budget]:
-            plan.take(request, 1)
+        plan.decode_all(self._running[: plan.budget])
         return bool(plan.tokens)

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from heuristics.passes import whole_prefill
 from heuristics.plan import Plan
-from heuristics.state import RequestState
+from heuristics.state import UNLIMITED, RequestState
 
 
 class Stop(Enum):
@@ -68,9 +68,10 @@ class PrefillAdder:
         self.added: list[RequestState] = []
         self._sizes = sizes
         self._page = plan.limits.block_size
-        self._ratio = ratio
+        self._capacity = plan.limits.kv_capacity_tokens
+        self._ratio, self._unit = ratio.numerator, ratio.denominator
         self._available = plan.state.free_blocks * self._page
-        self._total = shared + ratio * sum(map(self._outputs_left, running))
+        self._total = shared * self._unit + self._ratio * self._outputs_of(running)  # in shares of a token
         self._current = shared
         self._chunk_left = None if sizes.chunk is None else sizes.chunk - shared
         self._prefill_left = sizes.prefill - shared
@@ -83,24 +84,24 @@ class PrefillAdder:
         estimate is cut, not the outputs. That can make it negative.
         """
         declared = request.max_output_tokens
-        if (capacity := self.plan.limits.kv_capacity_tokens) is not None:
-            declared = min(declared, capacity - request.prompt_tokens - self._page - 1)
+        if self._capacity is not None:
+            declared = min(declared, self._capacity - request.prompt_tokens - self._page - 1)
         return min(declared - emitted, self._sizes.outputs)
 
-    def growth(self, request: RequestState) -> Fraction:
-        """Return the tokens that a running request is expected to add to its KV."""
+    def growth(self, request: RequestState) -> int:
+        """Return the tokens that a running request is expected to add to its KV, in shares as of `total_room`."""
         return self._outputs_left(request) * self._ratio
 
     @property
-    def total_room(self) -> Fraction:
-        """Tokens left in the pool when everybody has grown as expected."""
-        return self._available - self._total
+    def total_room(self) -> int:
+        """Tokens left in the pool when everybody has grown as expected, times the denominator of the ratio."""
+        return self._available * self._unit - self._total
 
     def resume(self, request: RequestState) -> None:
         """Go on with an unfinished prefill. It gets a chunk even where the expected growth leaves no room."""
         plan, left = self.plan, request.remaining
         most = left if self._chunk_left is None else min(left, self._chunk_left)
-        room = int(self.total_room)
+        room = self.total_room // self._unit
         tokens = plan.chunk(request, min(most, room)) if room > 0 else 0
         tokens = tokens or plan.chunk(request, most)
         held = plan.limits.blocks(request.computed)
@@ -116,7 +117,7 @@ class PrefillAdder:
         if sizes.requests is not None and len(self.added) >= sizes.requests:
             return Stop.OTHER
         wanted = request.remaining + self.outputs(request, request.emitted) + self._page
-        if not wanted < self.total_room - request.computed:  # a prefix hit takes its KV from the pool
+        if not (wanted + request.computed) * self._unit < self.total_room:  # a prefix hit takes its KV from the pool
             return Stop.NO_TOKEN
         tokens = self._tokens(request)
         if not tokens:
@@ -145,7 +146,7 @@ class PrefillAdder:
         worse
             Whether a victim is so much less important that it may be taken.
         """
-        lack = request.remaining + self.outputs(request) - self.total_room
+        lack = (request.remaining + self.outputs(request)) * self._unit - self.total_room
         taken = []
         for victim in victims:
             if not worse(victim):
@@ -169,6 +170,12 @@ class PrefillAdder:
 
     def _outputs_left(self, request: RequestState) -> int:
         return max(0, self.outputs(request, request.emitted))
+
+    def _outputs_of(self, running: Sequence[RequestState]) -> int:
+        """Return the sum of `_outputs_left`."""
+        clip, room = self._sizes.outputs, UNLIMITED if self._capacity is None else self._capacity - self._page - 1
+        left = [min(r.max_output_tokens, room - r.prompt_tokens) - r._emitted for r in running]
+        return sum([min(outputs, clip) for outputs in left if outputs > 0])
 
     def _account(self, victim: RequestState, sign: int) -> None:
         self._available += sign * self._pages(victim.computed)
@@ -194,7 +201,7 @@ class PrefillAdder:
         self.added.append(request)
         rounded = self._pages(tokens)
         reserve = max(0, self.outputs(request)) if tokens == request.remaining else 0
-        self._total += rounded + self._page + reserve
+        self._total += (rounded + self._page + reserve) * self._unit
         self._current += rounded + self._page
         self._prefill_left -= rounded
         if self._chunk_left is not None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from heuristics.booked import BookedPlan
-from heuristics.paged import by_arrival
 from heuristics.plan import Plan
 from heuristics.policy import Batch, Setup
 from heuristics.sarathi import ChunkedPolicy
@@ -31,7 +30,7 @@ class SimpleChunking(ChunkedPolicy):
 
     def decide(self, plan: BookedPlan) -> None:
         """Make the decisions of one pass."""
-        residents = by_arrival(plan.state.running)
+        residents = self.by_arrival(plan.state)
         if not self._prefill_turn:
             self.decode(plan, residents)
         self._next_turn = not self._prefill_turn and bool(plan.tokens)

@@ -12,15 +12,16 @@ Example
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from heuristics.enforcement import enforce
-from heuristics.engine import Engine
+from heuristics.engine import Engine, Work
 from heuristics.policy import Batch, Oracle, Policy, PolicyError, Setup
 from heuristics.recorder import Log, Run
 from heuristics.registry import make_policy
 from heuristics.state import RequestState
-from heuristics.stretch import Stretch, durations_until, durations_us
+from heuristics.stretch import Durations, Stretch
 from heuristics.summary import Summary, Tally
 from instances.errors import InputError
 from instances.instance import Instance
@@ -101,6 +102,7 @@ class _Simulation:
         self.outputs = [r.output_tokens for r in instance.requests]  # what no online policy may see
         self.unfinished = len(instance.requests)
         self.recorder = recorder
+        self.durations = Durations(instance.cost)
         states = [RequestState(request, index) for index, request in enumerate(instance.requests)]
         self.arrivals = sorted(states, key=lambda r: (r.arrival_us, not r.resident, r.index), reverse=True)
         self.idle_passes = 0
@@ -120,8 +122,7 @@ class _Simulation:
             if not isinstance(batch, Batch):
                 raise self.error("non-empty", f"schedule returned {batch!r}, a Batch is expected")
             if batch.tokens:
-                enforce(self.engine, batch, self.name)
-                self.execute(batch)
+                self.execute(batch, enforce(self.engine, batch, self.name))
             else:
                 self.idle(batch)
 
@@ -130,7 +131,8 @@ class _Simulation:
 
     def take_arrivals(self) -> None:
         """Let in whoever has arrived by now."""
-        while self.arrivals and self.arrivals[-1].arrival_us <= self.engine.now_us:
+        now = self.engine.now_us
+        while self.arrivals and self.arrivals[-1].arrival_us <= now:
             request = self.arrivals.pop()
             self.engine.arrive(request)
             self.policy.arrived(request)
@@ -150,59 +152,64 @@ class _Simulation:
             raise self.error("idle", problem, self.idle_passes, MAX_IDLE_PASSES if awaited else 0)
         self.engine.wait_until(min(awaited))
 
-    def execute(self, batch: Batch) -> None:
+    def execute(self, batch: Batch, decodes: Sequence[RequestState]) -> None:
         """Run a batch once, or as often in a row as it promises to stay the same."""
-        engine, start = self.engine, self.engine.now_us
+        engine, start, tokens = self.engine, self.engine.now_us, batch.tokens
         self.idle_passes = 0
+        prefills = [(r, n) for r, n in tokens if not r._decoding] if len(decodes) < len(tokens) else []
         moved_out, moved_in = engine.swapped(batch.evict), engine.swapped(batch.restore)
-        engine.begin(batch.tokens, batch.evict, batch.restore)
-        self.watch(batch)
-        chunks, contexts = engine.chunks(batch.tokens), engine.contexts(batch.tokens)
-        most = 1 if self.step_by_step else self.repeats(batch)
-        if moved_out or moved_in:
-            first = engine.cost.duration_us(chunks, contexts, moved_out, moved_in)
-        else:
-            first = durations_us(engine.cost, chunks, contexts, 0, 1)[0]
-        durations = durations_until(engine.cost, chunks, contexts, first, most, self.span(batch.until_us))
-        prefills = frozenset(r for r, _ in batch.tokens if not r.decoding) if chunks else frozenset()
-        emitted = engine.compute(batch.tokens, durations)
-        if emitted:
-            self.vain_evictions = 0
+        engine.begin(prefills, batch.evict, batch.restore)
+        if batch.evict:
+            self.watch(batch)
         outputs = self.outputs
-        done = {r for r in emitted if r.emitted >= outputs[r.index]}
-        finished = [r for r in engine.running if r in done] if done else []
-        stretch = Stretch(start, durations, batch.tokens, prefills, chunks, contexts, batch.evict, batch.restore,
-                          moved_out)  # fmt: skip
-        self.recorder.add(stretch, engine, emitted, finished)
+        left = [outputs[r.index] - r._emitted for r in decodes]
+        most = 1 if self.step_by_step or batch.repeat == 1 else self.repeats(batch, left, prefills)
+        durations = self.durations.of(decodes, prefills, moved_out, moved_in, most, self.span(batch.until_us))
+        since = [r._last_token_us for r in decodes]
+        ends = [(r, r._last_token_us) for r, _ in prefills]
+        ended = engine.compute(decodes, prefills, durations)
+        if decodes or ended:
+            self.vain_evictions = 0
+        ended_since = [before for r, before in ends if r._decoding] if ended else []
+        stretch = Stretch(start, durations, tokens, decodes, prefills, since, ended, ended_since, batch.evict,
+                          batch.restore, moved_out)  # fmt: skip
+        finished = self.finished(stretch, left)
+        self.recorder.add(stretch, engine, finished)
         self.policy.ran(batch, len(durations), start, engine.now_us)
         for request in finished:
             engine.finish(request)
             self.unfinished -= 1
             self.policy.finished(request)
 
-    def repeats(self, batch: Batch) -> int:
+    def finished(self, stretch: Stretch, left: Sequence[int]) -> list[RequestState]:
+        """Return who has emitted its last token with a stretch, in running order; `left` was to come per decode."""
+        count = len(stretch.durations_us)
+        done: set[RequestState] = set()
+        if count in left:
+            done = {r for r, outputs in zip(stretch.decodes, left, strict=True) if outputs == count}
+        done |= {r for r in stretch.ended if r._emitted >= self.outputs[r.index]}
+        return [r for r in self.engine.running if r in done] if done else []
+
+    def repeats(self, batch: Batch, left: Sequence[int], prefills: Work) -> int:
         """Return how often a batch that has begun may run: up to the first that finishes, or ends its prefill.
 
         Fewer where the free KV blocks might not suffice; a request takes at most ``k * tokens / block_size + 1``.
         """
-        most = batch.repeat
-        if most == 1:
-            return 1
-        outputs = self.outputs
-        for request, tokens in batch.tokens:
-            left = outputs[request.index] - request.emitted if request.decoding else request.remaining // tokens
-            most = left if left < most else most
-        if self.instance.engine.num_kv_blocks is not None:
-            spare = self.engine.free_blocks - len(batch.tokens)
-            growth = sum(tokens for _, tokens in batch.tokens)
-            most = min(most, spare * self.instance.engine.block_size // growth)
-        return max(1, most)
+        most = min(left, default=batch.repeat)
+        for request, tokens in prefills:
+            most = min(most, request.remaining // tokens)
+        limits = self.instance.engine
+        if limits.num_kv_blocks is not None:
+            growth = len(left) + sum([tokens for _, tokens in prefills])
+            most = min(most, (self.engine.free_blocks - len(batch.tokens)) * limits.block_size // growth)
+        return max(1, min(most, batch.repeat))
 
     def span(self, until_us: int | None) -> int | None:
         """Return the time until the policy has to be asked again at the latest, None for any."""
-        awaited = [] if until_us is None else [until_us]
-        awaited += [self.arrivals[-1].arrival_us] if self.arrivals else []
-        return min(awaited) - self.engine.now_us if awaited else None
+        awaited = self.arrivals[-1].arrival_us if self.arrivals else until_us
+        if awaited is None:
+            return None
+        return (awaited if until_us is None else min(awaited, until_us)) - self.engine.now_us
 
     def watch(self, batch: Batch) -> None:
         """Stop a policy that evicts again and again while no request emits a token."""

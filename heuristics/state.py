@@ -141,6 +141,7 @@ class EngineState:
         self._waiting: OrderedDict[RequestState, None] = OrderedDict()
         self._running_view: tuple[RequestState, ...] | None = ()
         self._waiting_view: tuple[RequestState, ...] | None = ()
+        self._decoding_view: tuple[RequestState, ...] | None = ()
         self._blocks = 0
         self._partial = 0
 
@@ -160,6 +161,18 @@ class EngineState:
         if self._running_view is None:
             self._running_view = tuple(self._running)
         return self._running_view
+
+    @property
+    def decoding(self) -> Sequence[RequestState]:
+        """The residents in phase decode, in the order of their admission."""
+        if self._decoding_view is None:
+            self._decoding_view = tuple([request for request in self._running if request._decoding])
+        return self._decoding_view
+
+    @property
+    def prefilling(self) -> Sequence[RequestState]:
+        """The residents in phase prefill, in the order of their admission."""
+        return [request for request in self._running if not request._decoding] if self._partial else ()
 
     @property
     def waiting(self) -> Sequence[RequestState]:

@@ -37,7 +37,7 @@ class Static(QueuedPolicy):
     def schedule(self, state: EngineState) -> Batch:
         """Return the next batch."""
         plan, residents = Plan(state), self.residents(state)
-        promises = Promises(plan, self.reserved_outputs, "all")
+        promises = Promises(plan, self.reserved_outputs, "all", self.peaks)
         if not residents and not self._members:
             self._members = self._next_members(state, promises)
         prefill(plan, promises, residents, whole_prefill)

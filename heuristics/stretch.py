@@ -25,12 +25,14 @@ class Stretch:
         When the first one starts.
     durations_us
         One per iteration.
-    work
+    tokens
         Tokens per request of each iteration, in the order of the decision.
-    prefills
-        Those of `work` that are in phase prefill.
-    chunks, contexts
-        Of the first iteration, as the cost model wants them.
+    decodes, prefills
+        Those of `tokens` in phase decode, and those in phase prefill with their tokens.
+    since_us
+        When each of `decodes` had emitted its token before (one that did so before time 0 too).
+    ended, ended_since_us
+        Requests whose prefill ends in the last iteration, and when they had emitted before, None for a first token.
     evict, restore
         As decided.
     moved_out
@@ -39,13 +41,70 @@ class Stretch:
 
     start_us: int
     durations_us: Sequence[int]
-    work: Sequence[tuple[RequestState, int]]
-    prefills: frozenset[RequestState]
-    chunks: Sequence[Chunk]
-    contexts: Sequence[int]
+    tokens: Sequence[tuple[RequestState, int]]
+    decodes: Sequence[RequestState]
+    prefills: Sequence[tuple[RequestState, int]]
+    since_us: Sequence[int | None]
+    ended: Sequence[RequestState]
+    ended_since_us: Sequence[int | None]
     evict: Sequence[RequestState]
     restore: Sequence[RequestState]
     moved_out: Sequence[int]
+
+
+class Durations:
+    """How long the batches of a run last. Decodes whose cost looks at no context are worked out once per batch size."""
+
+    def __init__(self, cost: CostModel) -> None:
+        self._cost = cost
+        self._alike: dict[int, int] | None = {} if cost.decodes_are_flat else None
+
+    def of(
+        self, decodes: Sequence[RequestState], prefills: Sequence[tuple[RequestState, int]], moved_out: Sequence[int],
+        moved_in: Sequence[int], most: int, span_us: int | None,
+    ) -> Sequence[int]:  # fmt: skip
+        """Return the durations of a stretch that ends with the first iteration that is over at `span_us`.
+
+        Parameters
+        ----------
+        decodes, prefills
+            The requests of each iteration, the latter with their tokens.
+        moved_out, moved_in
+            KV tokens that the first iteration swaps.
+        most
+            Most iterations, at least 1.
+        span_us
+            Time from the start of the stretch to the next event, None where nothing is awaited.
+        """
+        if self._alike is not None and not prefills:
+            each = self._alike.get(len(decodes))
+            if each is None:
+                each = self._alike[len(decodes)] = self._cost.duration_us([], [1] * len(decodes))
+            first = each if not (moved_out or moved_in) else self._first(decodes, prefills, moved_out, moved_in)
+            if most == 1 or (span_us is not None and first >= span_us):
+                return (first,)
+            if span_us is not None and each:
+                most = min(most, 1 - (first - span_us) // each)
+            return (first, *(each,) * (most - 1))
+        first = self._first(decodes, prefills, moved_out, moved_in)
+        if most == 1 or (span_us is not None and first >= span_us):
+            return (first,)
+        return durations_until(self._cost, _chunks(prefills), _contexts(decodes), first, most, span_us)
+
+    def _first(
+        self, decodes: Sequence[RequestState], prefills: Sequence[tuple[RequestState, int]], moved_out: Sequence[int],
+        moved_in: Sequence[int],
+    ) -> int:  # fmt: skip
+        contexts = _contexts(decodes) if self._alike is None else [1] * len(decodes)
+        return self._cost.duration_us(_chunks(prefills), contexts, moved_out, moved_in)
+
+
+def _chunks(prefills: Sequence[tuple[RequestState, int]]) -> list[Chunk]:
+    return [(request._computed, request._computed + tokens) for request, tokens in prefills]
+
+
+def _contexts(decodes: Sequence[RequestState]) -> list[int]:
+    return [request._computed + 1 for request in decodes]
 
 
 def durations_until(

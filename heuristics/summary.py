@@ -30,48 +30,61 @@ class Tally:
     def __init__(self, instance: Instance) -> None:
         requests = instance.requests
         self.first: list[int | None] = [None] * len(requests)
-        self.last: list[int | None] = [
-            r.progress.last_token_us if r.progress is not None and r.starts_in_decode else None for r in requests
-        ]
-        self.emitted = [0] * len(requests)
-        self.longest = [0] * len(requests)
+        self.last: list[int | None] = [None] * len(requests)
+        self.longest = [0] * len(requests) if any(r.tbt_slo_us is not None for r in requests) else None
         self.gaps: Counter[int] = Counter()
-        self.busy = self.iterations = self.tokens = self.active = 0
+        self.busy = self.iterations = self.tokens = self.active = self.emitted = 0
         self.preemptions = self.prefilled = self.moved = self.peak = 0
 
-    def add(self, stretch: Stretch, engine: Engine, emitted: Sequence[RequestState],
-            finished: Sequence[RequestState]) -> None:  # fmt: skip
+    def add(self, stretch: Stretch, engine: Engine, finished: Sequence[RequestState]) -> None:
         """Count a stretch that has just run; finishing requests still hold their blocks."""
-        durations, count = stretch.durations_us, len(stretch.durations_us)
-        spent, start = sum(durations), stretch.start_us
-        first_end, end = start + durations[0], start + spent
-        later = max(durations[1:]) if count > 1 else 0
-        prefilled = sum(after - before for before, after in stretch.chunks)
-        for request in emitted:
-            ends_prefill = request in stretch.prefills
-            index, began = request.index, end if ends_prefill else first_end
-            last = self.last[index]
-            if last is not None:
-                gap = began - last
-                self.gaps[gap] += 1
-                if gap > self.longest[index]:
-                    self.longest[index] = gap
-            if self.first[index] is None:
-                self.first[index] = began
-            if not ends_prefill and later > self.longest[index]:
-                self.longest[index] = later
-            self.last[index] = end
-            self.emitted[index] += 1 if ends_prefill else count
-        for duration in durations[1:]:
-            self.gaps[duration] += len(stretch.contexts)
-        self.busy += spent
+        durations, decodes, count = stretch.durations_us, len(stretch.decodes), len(stretch.durations_us)
+        end = engine.now_us
+        if decodes:
+            self._decodes(stretch)
+        for request, since in zip(stretch.ended, stretch.ended_since_us, strict=True):
+            if self.first[request.index] is None:
+                self.first[request.index] = end
+            if since is not None:
+                self._gap(request, end - since)
+        for request in finished:
+            self.last[request.index] = end
+        prefilled = sum([tokens for _, tokens in stretch.prefills])
+        self.busy += sum(durations)
         self.iterations += count
-        self.tokens += count * (prefilled + len(stretch.contexts))
-        self.active += count * len(stretch.work)
+        self.tokens += count * (prefilled + decodes)
+        self.active += count * len(stretch.tokens)
+        self.emitted += count * decodes + len(stretch.ended)
         self.prefilled += count * prefilled
         self.preemptions += len(stretch.evict)
         self.moved += sum(stretch.moved_out)
         self.peak = max(self.peak, engine.used_blocks)
+
+    def _decodes(self, stretch: Stretch) -> None:
+        """Count the gaps of the decodes: each ends one with the first iteration, and has one per later iteration."""
+        start, decodes, (first, *later) = stretch.start_us, stretch.decodes, stretch.durations_us
+        steady = stretch.since_us.count(start)  # those that emitted at the end of the iteration before
+        if steady:
+            self.gaps[first] += steady
+        if steady < len(decodes):
+            for since in stretch.since_us:
+                if since != start and since is not None:
+                    self.gaps[start + first - since] += 1
+        if later and later[0] == later[-1] and later.count(later[0]) == len(later):
+            self.gaps[later[0]] += len(decodes) * len(later)
+        else:
+            for duration in later:
+                self.gaps[duration] += len(decodes)
+        if self.longest is not None:
+            most = max(later, default=0)
+            for request, since in zip(decodes, stretch.since_us, strict=True):
+                gap = 0 if since is None else start + first - since
+                self.longest[request.index] = max(self.longest[request.index], gap, most)
+
+    def _gap(self, request: RequestState, gap: int) -> None:
+        self.gaps[gap] += 1
+        if self.longest is not None:
+            self.longest[request.index] = max(self.longest[request.index], gap)
 
 
 @dataclass(frozen=True)
@@ -131,7 +144,7 @@ def _met(request: Request, tally: Tally, index: int) -> bool:
     e2e = (last or 0) - request.arrival_us
     late = request.ttft_slo_us is not None and not request.starts_in_decode and first is not None and (
         first - request.arrival_us > request.ttft_slo_us)  # fmt: skip
-    stalled = request.tbt_slo_us is not None and tally.longest[index] > request.tbt_slo_us
+    stalled = tally.longest is not None and request.tbt_slo_us is not None and tally.longest[index] > request.tbt_slo_us
     return not late and not stalled and (request.e2e_slo_us is None or e2e <= request.e2e_slo_us)
 
 
@@ -148,7 +161,7 @@ def _usage(instance: Instance, tally: Tally) -> dict[str, Value]:
         "preemptions": tally.preemptions,
         "recomputed_tokens": max(0, tally.prefilled - needed),
         "swapped_tokens": tally.moved,
-        "output_tokens": sum(tally.emitted),
+        "output_tokens": tally.emitted,
         "peak_kv_blocks": tally.peak,
     }
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from heuristics.knobs import knob
 from heuristics.passes import chunk_cap
 from heuristics.plan import Plan
-from heuristics.policy import FOREVER, Batch, Policy, Setup
+from heuristics.policy import Batch, Policy, Setup
 from heuristics.queues import Fifo, OrderedQueue, WaitingQueue
 from heuristics.state import UNLIMITED, EngineState, RequestState
 from instances.engine import EngineLimits
@@ -65,12 +65,13 @@ class VllmV1(Policy):
         self._run(plan, running, cap)
         if not plan.evicted:
             self._admit(plan, running, cap)
-        settled = not plan.evicted and all(r.decoding and r.resident for r in plan.tokens)
-        return plan.batch(repeat=FOREVER if settled else 1)
+        return plan.batch(repeat=plan.rounds() if plan.goes_on else 1)
 
     def _run(self, plan: Plan, running: list[RequestState], cap: int) -> None:
         """Give tokens to the running requests; preempt where the KV pool is too small."""
-        decodes = list(takewhile(lambda r: r.decoding, running))
+        decodes = plan.state.decoding
+        if plan.state.running[: len(decodes)] != decodes:  # some prefill stands before a decode
+            decodes = tuple(takewhile(lambda r: r.decoding, running))
         place = len(decodes) if plan.take_decodes(decodes) else 0
         while place < len(running) and plan.budget > 0:
             request = running[place]

@@ -187,6 +187,11 @@ class CostModel:
             and not (only.prefill_context_ps or only.decode_context_ps or only.tile_ps)
         )
 
+    @property
+    def decodes_are_flat(self) -> bool:
+        """Whether a decode costs the same whatever its context."""
+        return not any(piece.decode_context_ps for piece in self.pieces)
+
     def padded_decodes(self, decodes: int) -> int:
         """Return the size that a pure decode batch runs at: the next captured size, or itself above the largest."""
         if self.capture_sizes is None or not decodes or decodes > self.capture_sizes[-1]:
@@ -224,8 +229,10 @@ class CostModel:
             time = piece.base_us + piece.tile_us(tokens) + padding * us_from_ps(piece.decode_ps)
             for before, after in chunks:
                 time += piece.prefill_us(after) - piece.prefill_us(before)
-            for context in decode_contexts:
-                time += piece.decode_us(context)
+            if piece.decode_context_ps:
+                time += sum([piece.decode_us(context) for context in decode_contexts])
+            else:
+                time += len(decode_contexts) * piece.decode_us(0)
             longest = max(longest, time)
         if self.is_eager(len(decode_contexts), has_prefill=bool(chunks)):
             longest += us_from_ps(self.eager_ps)

@@ -9,16 +9,17 @@ from ortools.sat.python import cp_model
 from instances.objectives import OBJECTIVES
 from solver import cuts
 from solver.choices import Fixing
-from solver.constraints import Constraints
+from solver.evicting import constraints_for, variables_for
 from solver.fixing import Fixings
 from solver.horizon import Horizon
 from solver.objectives import Objectives
 from solver.problem import Problem
 from solver.run import Progress
-from solver.variables import Variables
 
 LARGEST_MODEL = 3_000_000
 """Largest estimated number of literals of a model; a larger one is not built."""
+ANY = 2**62
+"""Passed as a bound by those who look for any schedule: nothing better is wanted."""
 
 
 class Model:
@@ -50,12 +51,13 @@ class Model:
         self.size = size
         self.name = name
         self.caps = caps
-        self.variables = Variables(problem, size.iterations, max(0, problem.ticks(size.end_us)))
+        self.variables = variables_for(problem, size.iterations, max(0, problem.ticks(size.end_us)))
         self.model = self.variables.model
         gap = problem.ticks(caps["max_tbt"]) if "max_tbt" in caps else None
         self.objectives = Objectives(self.variables, complete=size.complete, longest_gap=gap)
-        self.constraints = Constraints(self.variables, complete=size.complete, no_pause=no_pause)
+        self.constraints = constraints_for(self.variables, complete=size.complete, no_pause=no_pause)
         self.constraints.add_all()
+        self.constraints.add_dominance()
         if fixing is not None:
             Fixings(self.constraints, fixing).add_all()
         cuts.add_all(self.constraints, self.objectives, name, caps)
@@ -73,8 +75,10 @@ class Model:
             self.model.add_decision_strategy(wanted, cp_model.CHOOSE_FIRST, cp_model.SELECT_MAX_VALUE)
 
     def bound_from_below(self, bound: int | None) -> None:
-        """Add a bound on the objective that is proved already, in µs (rounded up to ticks)."""
-        if bound is not None:
+        """Add a bound on the objective that is proved already, in µs (rounded up to ticks); for `ANY` drop it."""
+        if bound == ANY:
+            self.model.clear_objective()  # type: ignore[no-untyped-call]
+        elif bound is not None:
             tick = self.problem.amount_us(self.name, 1)
             self.model.add(self.amount >= -(-bound // tick))
 
@@ -114,5 +118,5 @@ class Model:
 
 def estimated_size(problem: Problem, iterations: int) -> int:
     """Return about how many literals a model over so many iterations has."""
-    tables = sum(min(job.units, 96) + min(job.decodes, 96) + 16 for job in problem.jobs)
+    tables = sum(problem.table_entries(job) for job in problem.jobs)
     return iterations * tables * len(problem.cost.pieces)

@@ -49,6 +49,9 @@ class Constraints:
         if self.no_pause:
             self.add_no_pause()
 
+    def add_dominance(self) -> None:
+        """Add rules that cut off schedules which are no better than others; nothing here."""
+
     def add_progress(self) -> None:
         """Add: Σ units = units, done and finished are monotone, decode <= done before, Σ decodes = decodes."""
         v, model = self.v, self.model

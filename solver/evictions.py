@@ -5,7 +5,6 @@ The model allows each request a number of evictions; how many are worth modellin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -15,10 +14,36 @@ from instances.engine import EngineLimits
 from instances.instance import Instance
 from instances.request import Request
 from instances.units import us_from_ps
+from solver.choices import Fixing
 from solver.problem import Job, Problem
 
 
-class SwapProblem(Problem):
+class EvictingProblem(Problem):
+    """An instance whose requests may be evicted, `allowed` times each.
+
+    Parameters
+    ----------
+    instance, releases_us, allowed
+        As for `Problem`.
+    """
+
+    @property
+    def evictions(self) -> int:
+        """How often the model may evict a request."""
+        return self.allowed
+
+    def most_useful(self, job: Job, iterations: int | None) -> int | None:
+        """Return how many evictions of `job` can help at most in so many iterations, None where nothing says it.
+
+        Proof: each takes an iteration in which the request does not work, beside one for each chunk and token. And it
+        must be resident and unfinished once, which takes more than a single chunk.
+        """
+        if not job.resident and job.left == 1 and not job.decodes:
+            return 0
+        return None if iterations is None else max(0, iterations - self.fewest_chunks(job) - job.decodes)
+
+
+class SwapProblem(EvictingProblem):
     """An instance whose requests may be swapped out and back in.
 
     Parameters
@@ -32,16 +57,16 @@ class SwapProblem(Problem):
     eviction; durations grow by what is moved.
     """
 
-    @property
-    def evictions(self) -> int:
-        """Evictions per request that are worth modelling.
+    def most_useful(self, job: Job, iterations: int | None) -> int:
+        """Return how many evictions of `job` can help at most: also one fewer than its chunks and decodes.
 
         Proof: take a stay in the pool, from a restore to the next eviction, in which the request does not work.
         Without both it stays away all the time, no iteration gets longer and none is left empty. So every stay but
         that of a resident at time 0 holds a chunk or a decode, and evictions are one fewer than stays.
         """
-        most = max(self.most_chunks(job) + job.decodes - 1 + job.resident for job in self.jobs)
-        return min(self.allowed, most)
+        stays = self.most_chunks(job) + job.decodes - 1 + job.resident
+        room = super().most_useful(job, iterations)
+        return stays if room is None else min(stays, room)
 
     @property
     def eviction_amounts(self) -> set[int]:
@@ -56,7 +81,7 @@ class SwapProblem(Problem):
         return self.evictions * sum(us_from_ps(rate * job.peak) for rate in rates for job in self.jobs)
 
 
-class RecomputeProblem(Problem):
+class RecomputeProblem(EvictingProblem):
     """An instance whose requests may be dropped and prefilled again, up to ``prompt + emitted`` tokens.
 
     Parameters
@@ -68,11 +93,6 @@ class RecomputeProblem(Problem):
     -----
     Chunks are counted in tokens (``unit = 1``): a multiple of the quantum may end anywhere in the output.
     """
-
-    @property
-    def evictions(self) -> int:
-        """Evictions per request."""
-        return self.allowed
 
     def _job(self, index: int, request: Request) -> Job:
         job = super()._job(index, request)
@@ -90,6 +110,10 @@ class RecomputeProblem(Problem):
     def most_tokens(self, job: Job) -> int:
         """Return the most tokens of one iteration: a whole prefill, first or again."""
         return max(1, self.regained(job))
+
+    def table_entries(self, job: Job) -> int:
+        """Return about how many literals the model has for `job` per iteration and piece."""
+        return min(self.regained(job), 96) + min(job.decodes, 96) + 32
 
     def recomputed_curve(self, piece: Piece, job: Job) -> list[int]:
         """Return the µs of prefilling the first n tokens beyond the prefix hit, n = 0..regained."""
@@ -146,13 +170,28 @@ class RecomputeProblem(Problem):
 
 
 def problem_for(
-    instance: Instance, max_preemptions: int, *, no_pause: bool, releases_us: Mapping[str, int] | None = None
+    instance: Instance, max_preemptions: int, *, no_pause: bool = False, fixing: Fixing | None = None
 ) -> Problem:
-    """Return the problem of an instance: one that evicts only where that is allowed and may help."""
-    problem = {"swap": SwapProblem, "recompute": RecomputeProblem}.get(instance.engine.preemption, Problem)
-    if not max_preemptions or evictions_are_useless(instance, no_pause=no_pause):
-        problem = Problem
-    return problem(instance, releases_us, max_preemptions)
+    """Return the problem of an instance: one that evicts only where that is allowed and may help, or is held.
+
+    Notes
+    -----
+    The other choices that can be held on an engine that evicts (`solver.choices`) are kept by the schedule without
+    evictions whose existence `evictions_are_useless` shows: first tokens stay in their iterations, and with swap so do
+    chunks and decodes.
+    """
+    if fixing is not None and "preemptions" in fixing.kinds:
+        return evicting_problem(instance, max_preemptions)
+    if evictions_are_useless(instance, no_pause=no_pause):
+        return Problem(instance, fixing.releases_us if fixing else None, max_preemptions)
+    return evicting_problem(instance, max_preemptions)
+
+
+def evicting_problem(instance: Instance, max_preemptions: int) -> Problem:
+    """Return the problem whose model has every valid schedule with at most so many evictions per request."""
+    kinds = {"swap": SwapProblem, "recompute": RecomputeProblem}
+    kind = kinds.get(instance.engine.preemption, Problem) if max_preemptions else Problem
+    return kind(instance, allowed=max_preemptions)
 
 
 def evictions_are_useless(instance: Instance, *, no_pause: bool) -> bool:

@@ -41,11 +41,11 @@ class Fixings:
             getattr(self, f"add_{kind}")()
 
     def add_order(self) -> None:
-        """Add: done[b][k] <= done[a][k] where the prefill of a ended before that of b."""
+        """Add: begun[b][k] <= begun[a][k] where the first token of a came before that of b."""
         index = {job.request.id: job.index for job in self.problem.jobs}
         for earlier, later in self.fixing.pairs():
             for k in self.steps:
-                self.model.add(self.v.done[index[later]][k] <= self.v.done[index[earlier]][k])
+                self.model.add(self.v.begun[index[later]][k] <= self.v.begun[index[earlier]][k])
 
     def add_chunks(self) -> None:
         """Add: the units done at the end of k are a sum of the first chunks, and no iteration goes on by more than one.
@@ -102,6 +102,13 @@ class Fixings:
                 places = self.choices.decodes[job.request.id]
                 for k in self.steps:
                     self.model.add(self.v.decode[job.index][k] == self._due(job, places, k))
+
+    def add_preemptions(self) -> None:
+        """Add: Σ evict = evictions, per request."""
+        rows: list[list[cp_model.IntVar]] | None = getattr(self.v, "evict", None)
+        for job in self.problem.jobs:
+            count = self.choices.evictions.get(job.request.id, 0)
+            self.model.add((sum(rows[job.index]) if rows is not None else 0) == count)
 
     def _due(self, job: Job, places: tuple[int, ...], k: int) -> cp_model.LinearExpr | int:
         """Return whether a decode of `job` is due in iteration k."""

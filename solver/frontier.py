@@ -1,26 +1,31 @@
-"""frontier(): the complete set of nondominated value pairs, each point with its proof (model.md §7).
+"""frontier(): the complete set of nondominated values on two or three axes, each point with its proof (model.md §7).
 
-`solver.sweep` finds the points; here they become a result. One that is cut short holds the heuristics' points too.
+`solver.sweep` (two axes) and `solver.zone_sweep` (three) find the points; here they become a result. One that is cut
+short holds the heuristics' points too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from instances.errors import InputError
 from instances.instance import Instance
 from instances.metrics import report
 from instances.objectives import Objective, amount_key, objective
 from instances.schedule import Schedule
+from solver.conflicts import conflict
+from solver.evicting_search import EvictingSearch
+from solver.raising import could_help_frontier, eviction_notes
 from solver.result import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Frontier, FrontierPoint
 from solver.run import Progress, Settings
-from solver.search import Search
 from solver.sweep import Point, Sweep
+from solver.zone_sweep import ZoneSweep
 
 
 def frontier(
     instance: Instance,
-    axes: tuple[str, str] = ("makespan", "max_tbt"),
+    axes: Sequence[str] = ("makespan", "max_tbt"),
     *,
     limits: Mapping[str, float] | None = None,
     resolution: float | None = None,
@@ -33,21 +38,22 @@ def frontier(
     known: Iterable[Schedule] = (),
     on_progress: Progress | None = None,
 ) -> Frontier:
-    """Return the nondominated pairs of two objectives, each with a schedule and its proof.
+    """Return the nondominated values of two or three objectives, each with a schedule and its proof.
 
     Parameters
     ----------
     instance
         The problem; all points are clairvoyant.
     axes
-        Two different objectives.
+        Two or three different objectives.
     limits, no_pause, workers, seed, deterministic, max_preemptions, known, on_progress
         As for `solver.model.solve`.
     resolution
-        Grid on the second axis, in its unit: no schedule is better than some point by more than it on the second
-        axis and anything on the first. None for the complete set.
+        Grid on every axis but the first, in its unit: no schedule is better than some point by more than it on those
+        axes and anything on the first. Of three axes a grid in ms leaves `slo_attainment` alone. None for the
+        complete set.
     time_limit
-        Seconds for everything. A frontier that is cut short says so and which intervals are open.
+        Seconds for everything. A frontier that is cut short says so and where points may be missing.
 
     Raises
     ------
@@ -58,42 +64,57 @@ def frontier(
     -----
     A KeyboardInterrupt ends it with what is proved and `interrupted` set.
     """
-    first, second = _axes(axes)
-    step = _step(instance, second, resolution)
+    wanted = _axes(axes)
+    steps = _steps(instance, wanted, resolution)
     settings = Settings(workers, seed, deterministic)
-    search = Search(
-        instance, settings, settings.clock(time_limit), no_pause=no_pause, known=known, tell=on_progress
-    )
-    sweep = Sweep(search, first, second, search.problem.limits(limits), step)
+    search = EvictingSearch(
+        instance, settings, settings.clock(time_limit), no_pause=no_pause, max_preemptions=max_preemptions,
+        known=known, tell=on_progress,
+    )  # fmt: skip
+    caps = search.problem.limits(limits)
+    sweep: Sweep | ZoneSweep
+    if len(wanted) == 2:
+        sweep = Sweep(search, wanted[0], wanted[1], caps, steps[1])
+    else:
+        sweep = ZoneSweep(search, wanted, caps, steps)
     sweep.run()
-    return _result(sweep, resolution)
+    why = conflict(search, limits or {}, max_preemptions) if sweep.infeasible else ()
+    result = _result(sweep, resolution)
+    more = could_help_frontier(search, result)
+    notes = result.notes + eviction_notes("The frontier", max_preemptions, more)
+    return replace(result, conflict=why, notes=notes, more_preemptions_could_help=more)
 
 
-def _axes(axes: tuple[str, ...]) -> tuple[Objective, Objective]:
-    if len(axes) != 2:
-        raise InputError.expected("two metrics", list(axes), "axes")
-    first, second = (objective(name, "axes") for name in axes)
-    if amount_key(first.name) == amount_key(second.name):
-        raise InputError.expected("two different metrics", list(axes), "axes")
-    return first, second
+def _axes(names: Sequence[str]) -> tuple[Objective, ...]:
+    if not 2 <= len(names) <= 3:
+        raise InputError.expected("two or three metrics", list(names), "axes")
+    axes = tuple(objective(name, "axes") for name in names)
+    if len({amount_key(axis.name) for axis in axes}) < len(axes):
+        raise InputError.expected(f"{len(axes)} different metrics", list(names), "axes")
+    return axes
 
 
-def _step(instance: Instance, axis: Objective, resolution: float | None) -> int:
+def _steps(instance: Instance, axes: Sequence[Objective], resolution: float | None) -> list[int]:
+    """Return per axis by how much a point must be better than others to be looked for; 1 on the first."""
     if resolution is None:
-        return 1
+        return [1] * len(axes)
     if not resolution > 0 or resolution == float("inf"):
         raise InputError.expected("a number > 0", resolution, "resolution")
-    if axis.name == "throughput":
-        raise InputError.expected("no resolution on throughput (use makespan)", resolution, "resolution")
-    per_amount = abs(axis.value_of(instance, 1) - axis.value_of(instance, 0))
-    return max(1, int(resolution / per_amount))
+    steps = [1]
+    for axis in axes[1:]:
+        if axis.name == "throughput":
+            raise InputError.expected("no resolution on throughput (use makespan)", resolution, "resolution")
+        per_amount = abs(axis.value_of(instance, 1) - axis.value_of(instance, 0))
+        mixed = len(axes) > 2 and axis.unit != "ms"
+        steps.append(1 if mixed else max(1, int(resolution / per_amount)))
+    return steps
 
 
-def _result(sweep: Sweep, resolution: float | None) -> Frontier:
+def _result(sweep: Sweep | ZoneSweep, resolution: float | None) -> Frontier:
     """Return what a sweep found, without dominated or repeated points."""
     search, axes = sweep.search, sweep.axes
     kept = _nondominated(sweep.points)
-    complete = bool(kept) and not sweep.open and all(p.proved for p in kept) and not search.interrupted
+    complete = bool(kept) and not sweep.cut and all(p.proved for p in kept) and not search.interrupted
     if not complete and not sweep.infeasible:
         kept = _nondominated([*sweep.points, *_known_points(sweep)])
     status = OPTIMAL if complete else FEASIBLE
@@ -101,11 +122,12 @@ def _result(sweep: Sweep, resolution: float | None) -> Frontier:
         status = INFEASIBLE if sweep.infeasible else UNKNOWN
     shown = [_shown(sweep, point) for point in kept]
     return Frontier(
-        axes=(axes[0].name, axes[1].name),
-        units=(axes[0].unit, axes[1].unit),
+        axes=tuple(axis.name for axis in axes),
+        units=tuple(axis.unit for axis in axes),
         points=tuple(reversed(shown) if axes[0].maximise else shown),
         complete=complete or status == INFEASIBLE,
-        open_intervals=tuple(sweep.open),
+        open_intervals=tuple(sweep.open) if isinstance(sweep, Sweep) else (),
+        open_zones=tuple(sweep.open) if isinstance(sweep, ZoneSweep) else (),
         status=status,
         resolution=resolution,
         wall_s=search.clock.wall_s,
@@ -113,37 +135,31 @@ def _result(sweep: Sweep, resolution: float | None) -> Frontier:
     )
 
 
-def _known_points(sweep: Sweep) -> list[Point]:
-    """Return the schedules known within the limits as unproved points, with the bounds that other points imply."""
+def _known_points(sweep: Sweep | ZoneSweep) -> list[Point]:
+    """Return the schedules known within the limits as unproved points, with the bounds that are proved there."""
     points = []
     for known in sweep.search.incumbents.found:
         if known.obeys(sweep.limits):
-            x, y = known.amounts[sweep.x], known.amounts[sweep.y]
-            x_bounds = [p.x_bound for p in sweep.points if p.y >= y]
-            y_bounds = [p.y_bound for p in sweep.points if p.x >= x]
-            x_bound = max(sweep.search.bounds.amount(sweep.x), *x_bounds, 0)
-            y_bound = max(sweep.search.bounds.amount(sweep.y), *y_bounds, 0)
-            points.append(Point(known, x, y, x_bound, y_bound, proved=False))
+            reached = tuple(known.amounts[key] for key in sweep.keys)
+            points.append(Point(known, reached, sweep.bounds_at(reached), proved=False))
     return points
 
 
-def _nondominated(points: list[Point]) -> list[Point]:
+def _nondominated(points: Sequence[Point]) -> list[Point]:
+    """Return the points that no other one reaches or betters on every axis, in order of amounts; one of equal ones."""
     kept: list[Point] = []
-    for point in sorted(points, key=lambda p: (p.x, p.y, not p.proved)):
-        if not kept or point.y < kept[-1].y:
+    for point in sorted(points, key=lambda p: (p.amounts, not p.proved)):
+        if not any(all(a <= b for a, b in zip(p.amounts, point.amounts, strict=True)) for p in kept):
             kept.append(point)
     return kept
 
 
-def _shown(sweep: Sweep, point: Point) -> FrontierPoint:
-    (first, second), instance = sweep.axes, sweep.instance
+def _shown(sweep: Sweep | ZoneSweep, point: Point) -> FrontierPoint:
+    instance, bounds = sweep.instance, point.amounts if point.proved else point.bounds
     return FrontierPoint(
-        values=(first.value(instance, point.x), second.value(instance, point.y)),
-        bounds=(
-            first.value(instance, point.x if point.proved else point.x_bound),
-            second.value(instance, point.y if point.proved else point.y_bound),
-        ),
-        amounts=(point.x, point.y),
+        values=tuple(axis.value(instance, a) for axis, a in zip(sweep.axes, point.amounts, strict=True)),
+        bounds=tuple(axis.value(instance, b) for axis, b in zip(sweep.axes, bounds, strict=True)),
+        amounts=point.amounts,
         status=OPTIMAL if point.proved else FEASIBLE,
         schedule=point.known.schedule,
         metrics=report(instance, point.known.schedule),

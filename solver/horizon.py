@@ -54,6 +54,14 @@ def complete_horizon(problem: Problem, bounds: Bounds, caps: Mapping[str, int]) 
     return Horizon(max(count, 1), min(end, latest))
 
 
+def iterations_by_time(problem: Problem, bounds: Bounds, caps: Mapping[str, int]) -> int | None:
+    """Return how many iterations a schedule that obeys `caps` (µs) has at most, None where time does not say it."""
+    latest = latest_last_token_us(problem, bounds, caps)
+    if latest is None or not problem.shortest_us:
+        return None
+    return _iterations_within(problem, latest, decodes=True)
+
+
 def prefix_horizon(problem: Problem, bounds: Bounds, caps: Mapping[str, int]) -> Horizon | None:
     """Return the size of a prefix model, None where no cap on TTFT bounds it."""
     latest = latest_first_token_us(problem, bounds, caps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -34,14 +35,27 @@ class Candidate:
 
 
 def candidate(
-    instance: Instance, schedule: Schedule, *, no_pause: bool = False, fixing: Fixing | None = None
+    instance: Instance,
+    schedule: Schedule,
+    *,
+    no_pause: bool = False,
+    max_preemptions: int = 0,
+    fixing: Fixing | None = None,
 ) -> Candidate | None:
-    """Return `schedule` with its amounts, None where the checker rejects it or it chooses what is held otherwise."""
+    """Return `schedule` with its amounts, None where it breaks a rule, the bound on evictions, or what is held."""
     if violations(instance, schedule, no_pause=no_pause):
+        return None
+    if most_evictions(schedule) > max_preemptions:
         return None
     if fixing is not None and not fixing.admits(instance, schedule):
         return None
     return Candidate(schedule, amounts(instance, schedule))
+
+
+def most_evictions(schedule: Schedule) -> int:
+    """Return the largest number of evictions of one request."""
+    counts = Counter(name for iteration in schedule.iterations for name in iteration.evict)
+    return max(counts.values(), default=0)
 
 
 @dataclass
@@ -72,7 +86,10 @@ class Incumbents:
         return known
 
     def _judged(self, schedule: Schedule) -> Candidate | None:
-        return candidate(self.problem.instance, schedule, no_pause=self.no_pause, fixing=self.fixing)
+        problem = self.problem
+        return candidate(
+            problem.instance, schedule, no_pause=self.no_pause, max_preemptions=problem.allowed, fixing=self.fixing
+        )
 
     def add_heuristics(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Run the heuristics; a policy that fails on the instance is left out."""
@@ -136,9 +153,9 @@ def serial(problem: Problem) -> Schedule:
         name, left = job.request.id, job.left
         while left:
             chunk = problem.engine.largest_allowed_chunk(left, problem.engine.max_num_batched_tokens)
-            batches.append(({name: chunk}, ()))
+            batches.append(Batch({name: chunk}, ()))
             left -= chunk
-        batches += [({}, (name,))] * job.decodes
+        batches += [Batch({}, (name,))] * job.decodes
     timed = earliest(problem.instance, durations(problem.instance, batches, "serial"))
     assert timed is not None, "without gap limits every sequence has a timing"
     return timed

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ortools.sat.python import cp_model
 
 from instances.instance import Instance
 from instances.metrics import report
 from instances.objectives import Objective, amount_key, objective
 from instances.schedule import Schedule
+from solver.acceptance import fixed
 from solver.choices import Fixing
+from solver.conflicts import conflict
+from solver.evicting_search import EvictingSearch
+from solver.raising import could_help, eviction_notes
 from solver.result import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result
 from solver.run import Progress, Settings
-from solver.search import Answer, Search
+from solver.search import Answer
 
 
 def solve(
@@ -27,6 +34,7 @@ def solve(
     max_preemptions: int = 1,
     known: Iterable[Schedule] = (),
     fixing: Fixing | None = None,
+    explain: bool = True,
     on_progress: Progress | None = None,
 ) -> Result:
     """Return the best schedule for one objective, with a proved bound.
@@ -49,12 +57,15 @@ def solve(
         One worker, and a `time_limit` in units of work (about seconds of that worker) instead of time: the same
         answer twice. `wall_s` is None then.
     max_preemptions
-        Evictions allowed per request; without effect yet, because instances with preemption are refused.
+        Evictions allowed per request, where the engine evicts; the optimum is one within this bound, and the result's
+        notes say whether a larger one could help.
     known
         Schedules from elsewhere: the answer is never worse than a valid one among them.
     fixing
         Choices that are held as some schedule made them (`solver.choices`); value and bound are those of the
         schedules that choose alike.
+    explain
+        Where no schedule obeys the limits, find some that conflict and how far to loosen them, in the time left.
     on_progress
         Called with one line now and then.
 
@@ -65,14 +76,50 @@ def solve(
     """
     wanted = objective(minimize)
     settings = Settings(workers, seed, deterministic)
-    search = Search(
-        instance, settings, settings.clock(time_limit), no_pause=no_pause, known=known, fixing=fixing, tell=on_progress
+    search = EvictingSearch(
+        instance, settings, settings.clock(time_limit), no_pause=no_pause, max_preemptions=max_preemptions, known=known,
+        fixing=fixing, tell=on_progress,
+    )  # fmt: skip
+    caps = search.problem.limits(limits)
+    answer = search.optimum(wanted.name, caps)
+    more = could_help(search, wanted.name, caps, answer) if fixing is None else None
+    infeasible = answer.proved and answer.best is None
+    why = conflict(search, limits or {}, max_preemptions) if infeasible and explain and fixing is None else ()
+    notes = eviction_notes(wanted.name, max_preemptions, more)
+    result = _result(search, wanted, answer)
+    return replace(result, conflict=why, notes=notes, more_preemptions_could_help=more)
+
+
+def accepts(instance: Instance, schedule: Schedule, *, no_pause: bool = False, max_preemptions: int = 1) -> bool:
+    """Return whether `schedule` is a solution of the model's rules (no objective, no cuts, no dominance).
+
+    Parameters
+    ----------
+    instance, schedule
+        The schedule may be anything; its tokens, members and ends are fixed, and each of its durations must be the
+        shortest that the model allows then.
+    no_pause, max_preemptions
+        As for `solve`.
+
+    Raises
+    ------
+    RuntimeError
+        Where CP-SAT does not decide it.
+    """
+    trial = fixed(instance, schedule, no_pause=no_pause, max_preemptions=max_preemptions)
+    if trial is None:
+        return False
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    status = solver.solve(trial)
+    if status not in (cp_model.OPTIMAL, cp_model.INFEASIBLE):
+        raise RuntimeError(f"CP-SAT says {solver.status_name(status)}")
+    return status == cp_model.OPTIMAL and round(solver.objective_value) == sum(
+        iteration.duration_us for iteration in schedule.iterations
     )
-    answer = search.optimum(wanted.name, search.problem.limits(limits))
-    return _result(search, wanted, answer)
 
 
-def _result(searched: Search, known: Objective, answer: Answer) -> Result:
+def _result(searched: EvictingSearch, known: Objective, answer: Answer) -> Result:
     """Return an answer in the unit of its metric, with its schedule and metrics."""
     instance, key = searched.instance, amount_key(known.name)
     seconds = searched.clock.wall_s

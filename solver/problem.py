@@ -90,9 +90,7 @@ class Problem:
         Evictions per request that a schedule may have.
     """
 
-    def __init__(
-        self, instance: Instance, releases_us: Mapping[str, int] | None = None, allowed: int = 0
-    ) -> None:
+    def __init__(self, instance: Instance, releases_us: Mapping[str, int] | None = None, allowed: int = 0) -> None:
         self.instance = instance
         self.allowed = allowed
         self.engine = instance.engine
@@ -135,6 +133,10 @@ class Problem:
     def most_tokens(self, job: Job) -> int:
         """Return the most tokens of `job` in one iteration, limits aside."""
         return job.left + 1
+
+    def table_entries(self, job: Job) -> int:
+        """Return about how many literals the model has for `job` per iteration and piece."""
+        return min(job.units, 96) + min(job.decodes, 96) + 16
 
     @property
     def evictions(self) -> int:

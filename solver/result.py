@@ -14,6 +14,43 @@ UNKNOWN = "UNKNOWN"
 
 
 @dataclass(frozen=True)
+class ConflictingLimit:
+    """One of a small set of limits that no schedule obeys together.
+
+    Parameters
+    ----------
+    limit
+        Metric, engine limit, or `no_pause`.
+    kind
+        ``metric``, ``engine`` or ``option``.
+    value, unit
+        What it was set to; the unit of a metric.
+    matters
+        True where a schedule exists that obeys all other members; None where that was not decided in time.
+    needed
+        The tightest value known to suffice while all other limits stay as they are; None for one without a value
+        (`chunk_sizes` must go), and where none is known.
+    bound
+        A value of a metric or a count that is proved: nothing tighter suffices. None where nothing is known.
+    proved
+        Whether `needed` is the tightest that suffices.
+    alone
+        Whether `needed` suffices while all limits outside the set stay too; False where these conflict among
+        themselves, and only the other members of the set were kept.
+    """
+
+    limit: str
+    kind: str
+    value: Any
+    unit: str | None = None
+    matters: bool | None = None
+    needed: Any = None
+    bound: Any = None
+    proved: bool = False
+    alone: bool = True
+
+
+@dataclass(frozen=True)
 class Result:
     """The answer of one solve.
 
@@ -41,6 +78,11 @@ class Result:
         Whether the user stopped it.
     notes
         Sentences for the user: what the answer holds for, what was left out.
+    conflict
+        Of an infeasible problem: limits that conflict, an irreducible set as far as each `matters`.
+    more_preemptions_could_help
+        Whether more evictions per request than allowed could reach something better: False where it is proved that
+        they do not, None where the engine does not evict.
     """
 
     status: str
@@ -55,6 +97,8 @@ class Result:
     bound_amount: int | None = None
     interrupted: bool = False
     notes: tuple[str, ...] = ()
+    conflict: tuple[ConflictingLimit, ...] = ()
+    more_preemptions_could_help: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -85,25 +129,31 @@ class FrontierPoint:
 
 @dataclass(frozen=True)
 class Frontier:
-    """The nondominated value pairs of an instance.
+    """The nondominated values of an instance on two or three axes.
 
     Parameters
     ----------
     axes, units
         Metric names, and the units of their values.
     points
-        In order of the first axis.
+        In order of the first axis (of the next ones among equals).
     complete
         Whether every point is proved and nothing is missing between them (up to `resolution`).
     open_intervals
         Where points may be missing: one dict per interval, ``{"axis", "above", "below"}`` in the unit of the axis,
         None for an open end.
+    open_zones
+        The same for three axes: one dict per zone, ``{"better_than": {axis: value or None}, "bounds": {axis:
+        value}}``: points may be missing that are better than this on every axis (None: whatever it is there), but
+        not beyond the bounds.
     status
         ``OPTIMAL`` when complete, ``FEASIBLE``, ``INFEASIBLE`` (no schedule obeys the limits) or ``UNKNOWN``.
     resolution
-        Grid on the second axis, None for the complete set.
+        Grid on every axis but the first, None for the complete set.
     interrupted
         Whether the user stopped it.
+    notes, conflict, more_preemptions_could_help
+        As for `Result`.
     """
 
     axes: tuple[str, ...]
@@ -116,3 +166,6 @@ class Frontier:
     wall_s: float | None = 0.0
     interrupted: bool = False
     notes: tuple[str, ...] = ()
+    open_zones: tuple[dict[str, Any], ...] = ()
+    conflict: tuple[ConflictingLimit, ...] = ()
+    more_preemptions_could_help: bool | None = None

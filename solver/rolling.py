@@ -76,10 +76,10 @@ class RollingHorizon(Policy):
             return None
         try:
             now = snapshot(known, self._engine, state)
-            schedule = solve(now, self.objective, time_limit=self.time_limit, workers=self.workers).schedule
+            found = solve(now, self.objective, time_limit=self.time_limit, workers=self.workers, explain=False)
         except InputError:  # residents that cannot all stay by their declared caps
             return None
-        return None if schedule is None else _batch(schedule.iterations[0], known)
+        return None if found.schedule is None else _batch(found.schedule.iterations[0], known)
 
 
 def _batch(first: Iteration, known: Sequence[RequestState]) -> Batch:

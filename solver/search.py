@@ -17,10 +17,10 @@ from instances.schedule import Schedule
 from solver.bounds import Bounds
 from solver.build import LARGEST_MODEL, Model, estimated_size
 from solver.choices import Fixing
+from solver.evictions import problem_for
 from solver.hints import extract, finish, hint, timed
 from solver.horizon import PREFIX_METRICS, Horizon, complete_horizon, prefix_horizon, require_small_weights
 from solver.incumbent import Candidate, Incumbents
-from solver.problem import Problem
 from solver.run import Clock, Progress, Settings, search
 
 GROWTH = 1.25
@@ -57,7 +57,7 @@ class Search:
     ----------
     instance, settings, clock
         What, how, and for how long.
-    no_pause, known, fixing
+    no_pause, max_preemptions, known, fixing
         As for `solve`.
     tell
         Told one line now and then.
@@ -70,6 +70,7 @@ class Search:
         clock: Clock,
         *,
         no_pause: bool = False,
+        max_preemptions: int = 1,
         known: Iterable[Schedule] = (),
         fixing: Fixing | None = None,
         tell: Progress | None = None,
@@ -80,8 +81,8 @@ class Search:
         self.no_pause = no_pause
         self.tell = tell
         self.fixing = fixing
-        self._free_decodes = fixing is None or "decodes" not in fixing.kinds  # so a prefix may go on with any
-        self.problem = Problem(instance, fixing.releases_us if fixing else None)
+        self.problem = problem_for(instance, max_preemptions, no_pause=no_pause, fixing=fixing)
+        self._ends_freely = not self.problem.evictions and (fixing is None or "decodes" not in fixing.kinds)
         self.bounds = Bounds(self.problem)
         self.incumbents = Incumbents(self.problem, no_pause, fixing)
         for schedule in known:
@@ -103,7 +104,7 @@ class Search:
         time_limit
             Seconds, beside the clock.
         at_least
-            A lower bound on the amount that is proved already.
+            A lower bound on the amount that is proved already; `ANY` where any schedule will do.
         """
         key = amount_key(name)
         if "weighted_e2e" in {key, *limits}:
@@ -115,7 +116,7 @@ class Search:
         best = self.incumbents.best(key, limits)
         answer = Answer(best, bound, best is not None and best.amounts[key] <= bound)
         try:
-            if not answer.proved and self._free_decodes and PREFIX_METRICS.issuperset({key, *limits}):
+            if not answer.proved and self._ends_freely and PREFIX_METRICS.issuperset({key, *limits}):
                 answer = self._prefix(key, limits, answer, clock)
             if not answer.proved:
                 answer = self._complete(key, limits, answer, clock)

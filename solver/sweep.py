@@ -8,7 +8,7 @@ cut short is known evenly.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,18 +26,36 @@ TIE_BREAK_S = 1.0
 
 @dataclass
 class Point:
-    """A point in amounts, with what is proved about it.
+    """A point in amounts, one per axis, with what is proved about it.
 
-    No schedule whose second amount is at most `y` has a first one below `x_bound`, and none whose first amount is at
-    most `x` has a second one below `y_bound`; `proved` says that both are reached.
+    No schedule that is no worse on all other axes has an amount below the `bounds` on an axis; `proved` says that
+    none of them is better at all.
     """
 
     known: Candidate
-    x: int
-    y: int
-    x_bound: int
-    y_bound: int
+    amounts: tuple[int, ...]
+    bounds: tuple[int, ...]
     proved: bool
+
+    @property
+    def x(self) -> int:
+        """Amount on the first axis."""
+        return self.amounts[0]
+
+    @property
+    def y(self) -> int:
+        """Amount on the second axis."""
+        return self.amounts[1]
+
+    @property
+    def x_bound(self) -> int:
+        """Bound on the first axis: no schedule with a second amount of at most `y` is below it."""
+        return self.bounds[0]
+
+    @property
+    def y_bound(self) -> int:
+        """Bound on the second axis: no schedule with a first amount of at most `x` is below it."""
+        return self.bounds[1]
 
 
 class Sweep:
@@ -68,12 +86,17 @@ class Sweep:
         self.search = search
         self.instance = search.instance
         self.axes = (first, second)
-        self.x, self.y = amount_key(first.name), amount_key(second.name)
+        self.keys = self.x, self.y = amount_key(first.name), amount_key(second.name)
         self.limits = limits
         self.step = step
         self.points: list[Point] = []
         self.open: list[dict[str, Any]] = []
         self.infeasible = False
+
+    @property
+    def cut(self) -> bool:
+        """Whether points may be missing."""
+        return bool(self.open)
 
     def run(self) -> None:
         """Find both ends, then what lies between."""
@@ -124,7 +147,7 @@ class Sweep:
             both = {self.x: x, self.y: known.amounts[self.y]}
             tie = self.search.optimum("mean_e2e", {**self.limits, **both}, time_limit=TIE_BREAK_S)
             known = tie.best or known
-        return Point(known, known.amounts[self.x], known.amounts[self.y], bound, y_bound, proved)
+        return Point(known, (known.amounts[self.x], known.amounts[self.y]), (bound, y_bound), proved)
 
     def _end(self, left: Point) -> Point | None:
         """Return the other end: the best second axis, and the best first one there."""
@@ -163,6 +186,13 @@ class Sweep:
             if point.y > below.y:
                 intervals.append((point, below))
 
+    def bounds_at(self, amounts: Sequence[int]) -> tuple[int, int]:
+        """Return per axis what the points imply for schedules that are no worse than `amounts` on the other one."""
+        x, y = amounts
+        x_bound = max(self.search.bounds.amount(self.x), *(p.x_bound for p in self.points if p.y >= y), 0)
+        y_bound = max(self.search.bounds.amount(self.y), *(p.y_bound for p in self.points if p.x >= x), 0)
+        return x_bound, y_bound
+
     def _add(self, point: Point) -> Point:
         self.points.append(point)
         return point
@@ -183,4 +213,4 @@ class Sweep:
 
 def capped(point: Point, limit: int) -> Point:
     """Return `point` as the lower end of an interval whose lower part is closed down from `limit`."""
-    return Point(point.known, point.x, limit, point.x_bound, point.y_bound, point.proved)
+    return Point(point.known, (point.x, limit), point.bounds, point.proved)

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from instances.instance import Instance
 from instances.replay import Replay, replay
 from instances.schedule import Iteration, Schedule
 
-Batch = tuple[Mapping[str, int], Sequence[str]]
-"""Prefill tokens per request, and the requests that decode."""
+
+class Batch(NamedTuple):
+    """What one iteration does: prefill tokens per request, and who decodes, is evicted, is restored."""
+
+    prefill: Mapping[str, int]
+    decode: Sequence[str]
+    evict: Sequence[str] = ()
+    restore: Sequence[str] = ()
 
 
-def durations(instance: Instance, batches: Sequence[Batch], producer: str) -> Schedule:
+
+def durations(
+    instance: Instance, batches: Sequence[Batch | tuple[Mapping[str, int], Sequence[str]]], producer: str
+) -> Schedule:
     """Return the batches one after the other, each with its duration from the cost model, arrivals ignored."""
-    bare = [Iteration(0, 0, prefill, tuple(decode)) for prefill, decode in batches]
+    bare = [
+        Iteration(0, 0, batch.prefill, tuple(batch.decode), tuple(batch.evict), tuple(batch.restore))
+        for batch in (Batch(*given) for given in batches)
+    ]
     steps = replay(instance, Schedule(instance.name, producer, tuple(bare))).steps
     iterations, clock = [], 0
     for step in steps:
-        cost = instance.cost.duration_us(list(step.chunks.values()), list(step.contexts.values()))
+        moved = (step.moved_out.values(), step.moved_in.values()) if instance.engine.preemption == "swap" else ((), ())
+        cost = instance.cost.duration_us(list(step.chunks.values()), list(step.contexts.values()), *map(list, moved))
         iterations.append(replace(step.iteration, start_us=clock, duration_us=cost))
         clock += cost
     return Schedule(instance.name, producer, tuple(iterations))

@@ -19,7 +19,10 @@ PACKAGES = {
     "chunkfront": {"instances", "heuristics", "solver", "chunkfront"},
 }
 """Package -> the packages that it may import."""
-HOMES = {"ortools": "solver", "matplotlib": "chunkfront", "typer": "chunkfront", "rich": "chunkfront"}
+HOMES = {
+    "ortools": "solver",
+    **dict.fromkeys(("matplotlib", "plotly", "jinja2", "pyarrow", "typer", "rich"), "chunkfront"),
+}
 """Library -> the only package that may import it."""
 MAX_FILE_LINES = 250
 MAX_FUNCTION_LINES = 40

@@ -17,7 +17,9 @@ from instances.instance import Instance
 from instances.request import Request
 from tests.judges.command import PROGRAM, ROOT, chunkfront, start
 
-COMMANDS = ("frontier", "solve", "simulate", "check", "compare", "trace", "instances", "policies")
+COMMANDS = (
+    "frontier", "solve", "simulate", "check", "compare", "why", "attack", "trace", "instances", "policies",
+)  # fmt: skip
 UTILISATION = "utilisation"
 
 

@@ -152,7 +152,9 @@ def test_a_grid_bounds_the_number_of_points_and_what_is_missed(tmp_path: Path) -
 def test_the_files_hold_the_same_as_the_document(waiting: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "out"
     outcome = chunkfront("frontier", waiting, "--out", out, "--json")
-    assert sorted(path.name for path in out.iterdir()) == [f"frontier.{kind}" for kind in ("csv", "json", "png", "svg")]
+    kinds = ("csv", "json", "png", "svg")
+    assert sorted(path.name for path in out.iterdir()) == [*(f"frontier.{kind}" for kind in kinds), "instance.json"]
+    assert Instance.read(out / "instance.json") == Instance.read(waiting)
     assert json.loads((out / "frontier.json").read_text()) == outcome.document
     assert (out / "frontier.png").read_bytes().startswith(PNG)
     assert "<svg" in (out / "frontier.svg").read_text()
@@ -232,7 +234,7 @@ def test_ctrl_c_writes_what_is_proved_and_exits_130(tmp_path: Path) -> None:
     assert document["interrupted"]
     assert not document["complete"]
     assert json.loads((out / "frontier.json").read_text()) == document
-    assert sorted(path.suffix for path in out.iterdir()) == [".csv", ".json", ".png", ".svg"]
+    assert sorted(path.suffix for path in out.glob("frontier.*")) == [".csv", ".json", ".png", ".svg"]
 
 
 def test_what_the_solver_refuses_is_exit_code_2_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from instances.instance import Instance
 from instances.metrics import amounts
 from instances.schedule import Iteration, Schedule
 from instances.units import PS_PER_MS
-from solver.choices import KINDS, choices_of, fix
+from solver.choices import FREEDOMS, choices_of, fix
 from solver.model import solve
 from solver.result import OPTIMAL
 from tests.judges.batches import Batch, Batches, State
@@ -24,13 +24,16 @@ from tests.judges.random_instances import tiny_instance
 from tests.judges.walks import random_schedule
 
 MONOTONE = ("makespan", "mean_ttft", "max_ttft", "mean_e2e", "max_e2e", "weighted_e2e")
-SUBSETS = [kinds for size in range(5) for kinds in combinations(KINDS, size)]
+SUBSETS = {
+    mode: [kinds for size in range(len(known) + 1) for kinds in combinations(known, size)]
+    for mode, known in FREEDOMS.items()
+}
 TOO_MANY = 4_000
 """Instances with more sequences of batches are left out of the random test."""
 
 
 def sequences(instance: Instance) -> Iterator[list[Batch]]:
-    """Yield every sequence of batches of an instance without preemption."""
+    """Yield every sequence of batches of an instance, with at most one eviction per request."""
     batches = Batches(instance)
 
     def go(state: State, way: list[Batch]) -> Iterator[list[Batch]]:
@@ -47,11 +50,14 @@ def at_once(instance: Instance, way: list[Batch], not_before: dict[str, int]) ->
     """Return the batches, each as early as the one before, arrivals and `not_before` (per request) let it."""
     now, rows = instance.origin_us, []
     for batch in way:
-        moves = {r.id: move for r, move in zip(instance.requests, batch.moves, strict=True) if move.tokens}
+        every = {r.id: move for r, move in zip(instance.requests, batch.moves, strict=True)}
+        moves = {name: move for name, move in every.items() if move.tokens}
         start = max([now, batch.release, *(not_before.get(name, 0) for name in moves)])
         prefill = {name: move.tokens for name, move in moves.items() if move.chunk}
         decode = tuple(name for name in moves if name not in prefill)
-        rows.append(Iteration(start, batch.duration, prefill, decode))
+        evict, restore = (tuple(name for name, move in every.items() if getattr(move, what))
+                          for what in ("evicted", "restored"))  # fmt: skip
+        rows.append(Iteration(start, batch.duration, prefill, decode, evict, restore))
         now = start + batch.duration
     return Schedule(instance.name, "enumeration", tuple(rows))
 
@@ -60,14 +66,18 @@ def chosen(instance: Instance, found: Schedule) -> dict[str, dict]:
     """Return choices by the words of `solver.choices`, straight from the rows."""
     left = {r.id: r.prefill_left for r in instance.requests}
     ended: dict[str, int] = {name: -1 for name, tokens in left.items() if not tokens}
-    result: dict[str, dict] = {kind: {} for kind in KINDS}
+    result: dict[str, dict] = {kind: {} for known in FREEDOMS.values() for kind in known}
     for k, row in enumerate(found.iterations):
+        for name in row.evict:
+            result["preemptions"][name] = result["preemptions"].get(name, 0) + 1
+            if instance.engine.preemption == "recompute" and name not in ended:
+                left[name] = instance.request(name).prompt_tokens - instance.request(name).cached_tokens
         for name, tokens in row.prefill.items():
             if instance.request(name).progress is None:
                 result["admissions"].setdefault(name, row.start_us)
             result["chunks"].setdefault(name, []).append(tokens)
             left[name] -= tokens
-            if not left[name]:
+            if not left[name] and name not in ended:
                 ended[name] = result["order"][name] = k
         for name in row.decode:
             result["decodes"].setdefault(name, []).append(k - ended[name])
@@ -119,14 +129,25 @@ def test_choices_are_read_off_a_schedule() -> None:
     assert fix(instance, made, ["order"]).pairs() == [("r0", "r1")]
 
 
-def test_an_unknown_freedom_and_a_schedule_that_evicts_are_refused() -> None:
+def test_a_freedom_that_is_unknown_or_cannot_be_held_is_refused() -> None:
     instance = build([(0, 2, 2), (0, 2, 2)], 4, preemption="recompute")
     rows = [Iteration(0, 1000, {"r0": 2, "r1": 2}), Iteration(1000, 1000, {}, ("r0",), ("r1",)),
             Iteration(2000, 1000, {"r1": 3})]  # fmt: skip
-    with pytest.raises(InputError, match=r"order, chunks.*got 'colour'"):
-        fix(instance, schedule(rows[0]), ["colour"])
-    with pytest.raises(InputError, match=r"without evictions.*'r1' evicted"):
-        fix(instance, schedule(*rows), KINDS)
+    assert choices_of(instance, schedule(*rows)).evictions == {"r1": 1}
+    for kind in ("colour", "decodes"):
+        with pytest.raises(InputError, match=rf"order, preemptions \(engine.preemption is recompute\), got '{kind}'"):
+            fix(instance, schedule(*rows), [kind])
+
+
+def test_an_eviction_that_is_held_costs_what_it_costs() -> None:
+    # Nothing is scarce, 1 ms per iteration: both prompts in one iteration, both decodes in the next, over at 2. With
+    # r1 evicted once it needs a second prefill, beside which r0 decodes: r1 is away in the second, over at 3.
+    instance = build([(0, 2, 2), (0, 2, 2)], 4, preemption="recompute")
+    made = schedule(Iteration(0, 1000, {"r0": 2, "r1": 2}), Iteration(1000, 1000, {}, ("r0",), ("r1",)),
+                    Iteration(2000, 1000, {"r1": 3}))  # fmt: skip
+    amount = {kinds: solve(instance, fixing=fix(instance, made, kinds), workers=1).amount
+              for kinds in ((), ("order",), ("preemptions",))}  # fmt: skip
+    assert amount == {(): 2000, ("order",): 2000, ("preemptions",): 3000}
 
 
 def test_the_order_of_prefills_alone_costs_what_a_long_prompt_in_front_costs() -> None:
@@ -151,7 +172,7 @@ def test_admission_times_are_held_to_the_microsecond() -> None:
     assert choices_of(instance, result.schedule).admissions == {"r0": 0, "r1": 4000}
 
 
-@pytest.mark.parametrize("kinds", SUBSETS, ids="+".join)
+@pytest.mark.parametrize("kinds", SUBSETS["none"], ids="+".join)
 def test_two_requests_with_pauses_and_late_starts_are_held_as_by_enumeration(kinds: tuple[str, ...]) -> None:
     # r0 pauses for r1's first chunk, r1 starts half a millisecond late and is cut 1 + 2, in two pieces of cost.
     cost = CostModel((Piece(base_ps=PS_PER_MS, prefill_ps=PS_PER_MS), Piece(base_ps=3 * PS_PER_MS)), kind="pieces")
@@ -162,23 +183,30 @@ def test_two_requests_with_pauses_and_late_starts_are_held_as_by_enumeration(kin
     check(instance, made, kinds, ("makespan", "mean_ttft", "mean_e2e"))
 
 
-def check_random(seed: int) -> bool:
-    """Check random choices of a random schedule of the instance of a seed; False where it is too large."""
+def check_random(seed: int, *, evicting: bool) -> bool:
+    """Check random choices of a random schedule of the instance of a seed; False where there is none of the kind."""
     rng = random.Random(f"fixing {seed}")
-    instance = tiny_instance(seed, every_feature=False, requests=3, tokens=3, unit_us=rng.choice((3, 500)))
+    requests = 2 if evicting else 3
+    instance = tiny_instance(seed, every_feature=evicting, requests=requests, tokens=3, unit_us=rng.choice((3, 500)))
+    if evicting and instance.engine.preemption == "none":
+        return False
     if sum(1 for _, _ in zip(range(TOO_MANY), sequences(instance), strict=False)) == TOO_MANY:
         return False
     reference = random_schedule(instance, rng)
     if reference is None:
         return False
-    check(instance, reference, rng.choice(SUBSETS[1:]), (rng.choice(MONOTONE),))
+    check(instance, reference, rng.choice(SUBSETS[instance.engine.preemption][1:]), (rng.choice(MONOTONE),))
     return True
 
 
 def test_random_choices_are_held_as_by_enumeration() -> None:
-    assert sum(check_random(seed) for seed in range(20)) >= 10
+    assert sum(check_random(seed, evicting=False) for seed in range(20)) >= 10
+
+
+def test_random_choices_of_schedules_with_evictions_are_held_as_by_enumeration() -> None:
+    assert sum(check_random(seed, evicting=True) for seed in range(16)) >= 4
 
 
 @pytest.mark.slow
 def test_many_random_choices_are_held_as_by_enumeration() -> None:
-    assert sum(check_random(seed) for seed in range(100, 500)) >= 150
+    assert sum(check_random(seed, evicting=seed % 2 == 0) for seed in range(100, 700)) >= 150

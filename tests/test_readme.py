@@ -6,11 +6,18 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
 from chunkfront.cli import app
+from chunkfront.validate.suite import instance_of
 from heuristics.registry import policy_names
+from heuristics.simulator import simulate
+from instances.bundled import load_bundled
 from tests.judges.command import ROOT, chunkfront
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -63,21 +70,83 @@ def test_the_chunk_sizes_that_the_readme_names_lie_on_the_points_it_names(chunk:
     assert outcome.document["metrics"]["max_tbt_ms"] == int(gap)
 
 
-def python_blocks() -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+def python_block(mark: str) -> str:
+    """Return the one Python example that holds some text."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+    (found,) = (block for block in blocks if mark in block)
+    return found
 
 
-def test_the_python_example_is_about_ten_lines() -> None:
-    (block,) = python_blocks()
-    assert len([line for line in block.splitlines() if line]) <= 10
+@pytest.mark.parametrize("mark", ["solve(instance", "class PromptsFirst"])
+def test_the_python_examples_are_about_ten_lines(mark: str) -> None:
+    assert len([line for line in python_block(mark).splitlines() if line]) <= 10
 
 
 def test_the_python_example_runs_and_proves_its_optimum() -> None:
-    (block,) = python_blocks()
+    block = python_block("solve(instance")
     done = subprocess.run([sys.executable, "-c", block], cwd=ROOT, capture_output=True, text=True, check=True)
     first, second = done.stdout.splitlines()
     assert first.startswith("OPTIMAL ")
     assert second.startswith("greedy-chunked: ")
+
+
+def test_the_scheduler_of_the_readme_gets_the_verdict_that_the_readme_tells(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(python_block("class PromptsFirst"), encoding="utf-8")
+    outcome = chunkfront("validate", f"{file}:PromptsFirst", "--seeds", 20, "--policies", "none", "--json")
+    assert outcome.code == 0
+    (finding,) = outcome.document["conformance"]["findings"]
+    assert (finding["rule"], finding["severity"]) == ("starvation", "warning")
+    assert finding["seen_on"] == ["edge:stream-over-decodes"]
+
+
+def test_the_tests_of_that_scheduler_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(python_block("class PromptsFirst"), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    tests: dict[str, Any] = {}
+    exec(python_block("def test_it_is_good"), tests)
+    for key in ("edge:swap", "kv-pressure", "random:3"):
+        tests["test_it_is_right"](instance_of(key))
+    tests["test_it_is_good"]()
+
+
+def test_the_snippet_for_vllm_writes_a_log_that_is_checked_and_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in for vLLM's scheduler decides what our model of it decides, while the snippet listens."""
+    instance = load_bundled("utilisation")  # all of it is there at time 0
+    decisions = simulate(instance, "vllm-v1").decisions
+
+    class Scheduler:
+        def add_request(self, request: Any) -> None:
+            self.left = list(decisions)
+
+        def schedule(self) -> Any:
+            ids = {f"r{index}": f"cmpl-{r.id}" for index, r in enumerate(instance.requests)}
+            named = {r.id: ids[f"r{index}"] for index, r in enumerate(instance.requests)}
+            tokens = {named[name]: n for name, n in self.left.pop(0)["scheduled"].items()}
+            return SimpleNamespace(num_scheduled_tokens=tokens)
+
+        def update_from_output(self, output: Any, result: Any) -> None:
+            pass
+
+    for name in ("vllm", "vllm.v1", "vllm.v1.core", "vllm.v1.core.sched", "vllm.v1.core.sched.scheduler"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    sys.modules["vllm.v1.core.sched.scheduler"].Scheduler = Scheduler  # type: ignore[attr-defined]
+    monkeypatch.chdir(tmp_path)
+    snippet: dict[str, Any] = {}
+    exec(python_block("class LoggingScheduler"), snippet)
+    scheduler = snippet["LoggingScheduler"]()
+    for request in instance.requests:
+        scheduler.add_request(SimpleNamespace(request_id=f"cmpl-{request.id}"))
+    for _ in decisions:
+        scheduler.update_from_output(scheduler.schedule(), None)
+    renamed = replace(instance, requests=tuple(replace(r, id=f"r{i}") for i, r in enumerate(instance.requests)))
+    (tmp_path / "instance.json").write_text(renamed.to_json(), encoding="utf-8")
+    outcome = chunkfront("check", "instance.json", "--log", "decisions.jsonl", "--measured", "--json")
+    assert outcome.code == 0, outcome.out
+    assert outcome.document["log"]["cost_model"]["iterations"] == len(decisions)
+    assert outcome.document["log"]["ignored_keys"] == []
 
 
 def test_the_table_of_commands_has_every_command() -> None:

@@ -14,7 +14,6 @@ from instances.instance import Instance
 from instances.metrics import metric, report
 from instances.objectives import OBJECTIVES
 from solver.model import solve
-from solver.problem import require_modelled
 from solver.result import OPTIMAL
 from tests.judges.exhaustive import exact_frontier
 
@@ -32,16 +31,6 @@ INSTANCES = [pytest.param(c, id=c["id"]) for c in CASES if c["frontiers"]]
 def in_units(instance: Instance, axes: list[str], amounts: tuple[int, ...]) -> list[float]:
     """Return exact amounts in the units of the axes."""
     return [OBJECTIVES[axis].value(instance, amount) for axis, amount in zip(axes, amounts, strict=True)]
-
-
-def modelled(case: dict[str, Any]) -> Instance:
-    """Return the case's instance, or skip while the solver says that it cannot model its kind."""
-    instance = Instance.from_dict(case["instance"])
-    try:
-        require_modelled(instance)
-    except InputError as error:
-        pytest.skip(str(error))
-    return instance
 
 
 @pytest.mark.parametrize(("case", "frontier"), FRONTIERS)
@@ -64,7 +53,7 @@ def test_a_hopeless_request_is_named_with_both_numbers(case: dict[str, Any]) -> 
 @pytest.mark.parametrize(("case", "frontier"), FRONTIERS)
 def test_the_solver_proves_the_listed_frontier(case: dict[str, Any], frontier: dict[str, Any]) -> None:
     solver_frontier = pytest.importorskip("solver.frontier").frontier
-    instance = modelled(case)
+    instance = Instance.from_dict(case["instance"])
     found = solver_frontier(instance, tuple(frontier["axes"]), workers=2, time_limit=120)
     assert found.complete
     assert found.open_intervals == ()
@@ -81,7 +70,7 @@ def test_the_solver_proves_the_listed_frontier(case: dict[str, Any], frontier: d
 
 @pytest.mark.parametrize("case", INSTANCES)
 def test_each_end_of_a_frontier_is_the_optimum_of_its_axis(case: dict[str, Any]) -> None:
-    instance = modelled(case)
+    instance = Instance.from_dict(case["instance"])
     for frontier in case["frontiers"]:
         for place, axis in enumerate(frontier["axes"]):
             best = min(values[place] for values in frontier["values_ms"])

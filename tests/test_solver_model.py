@@ -28,12 +28,6 @@ def test_weights_that_would_overflow_are_refused_with_the_sum_that_fits() -> Non
         solve(instance, "weighted_e2e", time_limit=1)
 
 
-def test_preemption_is_refused_by_name_until_the_model_can_evict() -> None:
-    instance = Instance("p", (Request("a", 2, 2),), EngineLimits(4, preemption="swap"), CostModel.unit())
-    with pytest.raises(InputError, match=r"engine.preemption.*'swap'"):
-        solve(instance)
-
-
 def test_running_decodes_bound_the_worst_gap() -> None:
     # Four decodes of 1 ms and 2 ms per iteration: whoever comes last has waited for 2 + 4 ms since 0 at least.
     running = tuple(Request(f"r{i}", 1, 3, progress=Progress(1, 1)) for i in range(4))

@@ -16,7 +16,10 @@ from instances.instance import Instance
 from instances.metrics import report
 from tests.judges.build import build
 
-POLICIES = ("greedy-chunked", "static", "vllm-v1", "sarathi", "sglang", "preemptive-srpt:reserve_peak=false")
+POLICIES = (
+    "greedy-chunked", "static", "vllm-v1", "vllm-v1:long_prefill_token_threshold=2,policy=priority", "sarathi",
+    "sarathi:chunk_size=3", "sglang", "preemptive-srpt:reserve_peak=false",
+)  # fmt: skip
 
 
 def drawn_cost(rng: random.Random) -> CostModel:
@@ -97,3 +100,13 @@ def test_a_summary_counts_gaps_and_keeps_no_iteration():
     assert found.tally.gaps == {1000: 999}
     assert found.metrics["iterations"] == 1000
     assert found.metrics["p99_tbt_ms"] == 1.0
+
+
+@pytest.mark.parametrize("policy", ["vllm-v1", "sarathi"])
+def test_chunks_that_are_alike_are_one_stretch_up_to_the_one_that_makes_room_for_another_prefill(policy):
+    # Budget 4 and chunks of at most 2: r0 is chunked 2, 2, 2 and ends with 2. One prefill may be left unfinished, so r1
+    # gets in beside the last chunk of r0, not before; a stretch that ran over it would leave r1 out.
+    instance = build([(0, 8, 1), (0, 4, 1)], 4, max_chunk_tokens=2, max_partial_prefills=1)
+    found = [each["scheduled"] for each in simulate(instance, policy).decisions]
+    assert found == [{"r0": 2}, {"r0": 2}, {"r0": 2}, {"r0": 2, "r1": 2}, {"r1": 2}]
+    assert summarise(instance, policy).metrics["iterations"] == 5

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chunkfront import options, output
+from chunkfront.effort import Effort
 
 if TYPE_CHECKING:
     from chunkfront.compare import Rules
@@ -32,6 +32,7 @@ def compare(
     time_limit: options.TimeLimitOption = 300.0,
     workers: options.WorkersOption = None,
     seed: options.SeedOption = 0,
+    deterministic: options.DeterministicOption = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write the JSON document there.", show_default=False)
     ] = None,
@@ -41,8 +42,7 @@ def compare(
 
     The time left is shared evenly among the optima still to be found. Ctrl-C shows what is done so far.
     """
-    started = time.monotonic()
-    deadline = started + time_limit
+    effort = Effort(time_limit, workers, seed, deterministic)
     names = options.parse_metrics(metrics)
     limits = options.parse_limits(limit)
     problems = [options.load_instance(name) for name in instances]
@@ -59,8 +59,8 @@ def compare(
     rules = Rules(limits, no_pause, max_preemptions)
     done: list[Comparison] = []
     for index, problem in enumerate(problems):
-        runs, stopped = run_policies(problem, specs, deadline=deadline)
-        results = _optima(problem, names, rules, deadline, len(problems) - index, workers, seed) if not stopped else {}
+        runs, stopped = run_policies(problem, specs, deadline=effort.deadline)
+        results = {} if stopped else _optima(problem, names, rules, effort, len(problems) - index, len(problems))
         done.append(compare_with_optima(problem, runs, names, results, rules))
         if not json:
             _show(done[-1])
@@ -69,7 +69,7 @@ def compare(
     interrupted = len(done) < len(problems) or len(done[-1].results) < len(names) or any(
         result.interrupted for result in done[-1].results.values()
     )  # fmt: skip
-    document = comparison_document(done, interrupted=interrupted, wall_s=time.monotonic() - started)
+    document = comparison_document(done, interrupted=interrupted, wall_s=effort.wall_s)
     if out is not None:
         output.write_file(out, output.json_text(document))
         output.message(f"wrote {out}")
@@ -83,10 +83,9 @@ def _optima(
     problem: Instance,
     names: tuple[str, ...],
     rules: Rules,
-    deadline: float,
+    effort: Effort,
     instances_left: int,
-    workers: int | None,
-    seed: int,
+    instances: int,
 ) -> dict[str, Result]:
     """Return the optimum of each metric, as far as the user lets it go on."""
     from solver.model import solve
@@ -95,16 +94,15 @@ def _optima(
     try:
         for index, name in enumerate(names):
             solves_left = len(names) * instances_left - index
-            share = (deadline - time.monotonic()) / solves_left
             with output.progress(f"{name} of {problem.name}") as show:
                 results[name] = solve(
                     problem,
                     name,
                     dict(rules.limits),
                     no_pause=rules.no_pause,
-                    time_limit=max(0.01, share),
-                    workers=workers,
-                    seed=seed,
+                    time_limit=effort.share(solves_left, len(names) * instances),
+                    explain=not results,
+                    **effort.settings,
                     max_preemptions=rules.max_preemptions,
                     on_progress=show,
                 )
@@ -117,7 +115,10 @@ def _optima(
 
 def _show(comparison: Comparison) -> None:
     from chunkfront import tables
+    from chunkfront.sentences import conflict_sentences
 
     lines = tables.reasons({policy.run.name: policy.reason for policy in comparison.policies})
     lines += dict.fromkeys(note for result in comparison.results.values() for note in result.notes)
+    for result in comparison.results.values():
+        lines += conflict_sentences(result.conflict)
     output.emit_rich(tables.comparison_table(comparison), *lines, tables.CLAIRVOYANT, "")

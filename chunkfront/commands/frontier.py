@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chunkfront import options, output
+from chunkfront.effort import Effort
 
 if TYPE_CHECKING:
     from chunkfront.compare import ComparedPolicy, PolicyRun, Rules
@@ -24,7 +24,10 @@ def frontier(
     axes: Annotated[
         str | None,
         typer.Option(
-            "--axes", metavar="A,B", help="Two objectives.", show_default="the instance's, else makespan,max_tbt"
+            "--axes",
+            metavar="A,B[,C]",
+            help="Two or three objectives.",
+            show_default="the instance's, else makespan,max_tbt",
         ),
     ] = None,
     policies: options.PoliciesOption = "all",
@@ -36,7 +39,7 @@ def frontier(
             "--resolution",
             parser=options.positive,
             metavar="MS",
-            help="Grid on the second axis, in its unit; bounds the number of points.",
+            help="Grid on every axis but the first, in its unit; bounds the number of points.",
             show_default="complete",
         ),
     ] = None,
@@ -45,11 +48,19 @@ def frontier(
     max_preemptions: options.MaxPreemptionsOption = 1,
     workers: options.WorkersOption = None,
     seed: options.SeedOption = 0,
+    deterministic: options.DeterministicOption = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Write frontier.json, .csv, .png and .svg there.", show_default=False
+            "--out",
+            metavar="DIR",
+            help="Write frontier.json, .csv, .png and .svg there, and instance.json.",
+            show_default=False,
         ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Write all of it as one HTML page.", show_default=False),
     ] = None,
     json: options.JsonOption = False,
 ) -> int:
@@ -58,10 +69,10 @@ def frontier(
     Every point of the frontier comes with its proof; the heuristics are placed in the same plane.
     Ctrl-C or the time limit end it early with what is proved so far. The plots may take a few seconds more.
     """
-    started = time.monotonic()
+    effort = Effort(time_limit, workers, seed, deterministic)
     limits = options.parse_limits(limit)
     problem = options.load_instance(instance)
-    pair = options.parse_axes(axes, problem)
+    names = options.parse_axes(axes, problem)
     from chunkfront.running import parse_policies, run_policies
 
     specs = parse_policies(policies)
@@ -70,43 +81,43 @@ def frontier(
 
     swept = None if sweep is None else parse_sweep(sweep, specs)
     output.make_directory(out, "--out")
+    output.check_writable_file(report, "--report")
 
     from chunkfront.compare import Rules, compare_with_frontier, hypervolumes
     from chunkfront.documents import frontier_csv, frontier_document
     from chunkfront.running import exit_code
 
     rules = Rules(limits, no_pause, max_preemptions)
-    deadline = started + time_limit
-    runs, stopped = run_policies(problem, specs, deadline=deadline)
+    runs, stopped = run_policies(problem, specs, deadline=effort.deadline)
     tried = [] if swept is None or stopped else variants(problem, swept)
-    swept_runs, stopped_sweep = run_variants(tried, deadline=deadline)
+    swept_runs, stopped_sweep = run_variants(tried, deadline=effort.deadline)
     known = [*runs, *swept_runs]
     cut = stopped or stopped_sweep
-    found = _cut_short(pair) if cut else _solve(problem, pair, rules, resolution, deadline, workers, seed, known)
+    found = _cut_short(names) if cut else _solve(problem, names, rules, resolution, effort, known)
     compared = compare_with_frontier(problem, runs, found, rules)
     drawn = () if swept is None else curves(problem, swept, tried, swept_runs, found, rules)
     area = hypervolumes(found, compared)
-    document = frontier_document(problem.name, found, compared, area, time.monotonic() - started, drawn)
+    document = frontier_document(problem.name, found, compared, area, effort.wall_s, drawn)
+    document["settings"] = _settings(rules, policies, sweep, resolution, effort)
     _write(out, {"json": lambda: output.json_text(document), "csv": lambda: frontier_csv(found, compared, drawn)})
     if json:
         output.emit_json(document)
     else:
         _show(problem, found, compared, document, drawn)
     _write(out, {kind: partial(_plot, problem, found, compared, drawn, kind) for kind in ("png", "svg")})
+    _write_more(out, report, document, problem)
     return exit_code(found.status, interrupted=found.interrupted)
 
 
 def _solve(
     problem: Instance,
-    axes: tuple[str, str],
+    axes: tuple[str, ...],
     rules: Rules,
     resolution: float | None,
-    deadline: float,
-    workers: int | None,
-    seed: int,
+    effort: Effort,
     runs: Sequence[PolicyRun],
 ) -> Frontier:
-    """Return the frontier that can be proved until `deadline`; of an interrupted one what there is."""
+    """Return the frontier that can be proved in the time left; of an interrupted one what there is."""
     from solver.frontier import frontier as solve_frontier
 
     try:
@@ -117,9 +128,8 @@ def _solve(
                 limits=dict(rules.limits),
                 resolution=resolution,
                 no_pause=rules.no_pause,
-                time_limit=max(0.01, deadline - time.monotonic()),
-                workers=workers,
-                seed=seed,
+                time_limit=effort.share(),
+                **effort.settings,
                 max_preemptions=rules.max_preemptions,
                 known=[run.schedule for run in runs if run.schedule is not None],
                 on_progress=show,
@@ -128,12 +138,15 @@ def _solve(
         return _cut_short(axes)
 
 
-def _cut_short(axes: tuple[str, str]) -> Frontier:
+def _cut_short(axes: tuple[str, ...]) -> Frontier:
     """Return the frontier of which nothing is known yet, because the user stopped."""
     from instances.objectives import OBJECTIVES
     from solver.result import UNKNOWN, Frontier
 
     units = tuple(OBJECTIVES[axis].unit for axis in axes)
+    if len(axes) > 2:
+        zone = {"better_than": dict.fromkeys(axes), "bounds": {}}
+        return Frontier(axes, units, (), False, (), UNKNOWN, interrupted=True, open_zones=(zone,))
     nothing = {"axis": axes[0], "above": None, "below": None}
     return Frontier(axes, units, (), False, (nothing,), UNKNOWN, interrupted=True)
 
@@ -143,9 +156,10 @@ def _show(
     drawn: Sequence[Curve],
 ) -> None:  # fmt: skip
     from chunkfront import tables
+    from chunkfront.sentences import conflict_sentences, hypervolume_sentence
 
     parts: list[Any] = [tables.frontier_sentence(problem, found, document["wall_s"])]
-    parts += [*tables.open_interval_sentences(found), *found.notes]
+    parts += [*tables.open_interval_sentences(found), *found.notes, *conflict_sentences(found.conflict)]
     if found.points:
         parts += ["", tables.frontier_table(found)]
     if compared:
@@ -156,8 +170,7 @@ def _show(
         ]
         if document["hypervolume"] is not None:
             share = tables.percent(document["hypervolume"]["ratio"])
-            area = "the frontier covers" if found.complete else "the points found so far cover"
-            parts.append(f"Together the heuristics cover {share} of the area that {area} (hypervolume).")
+            parts.append(hypervolume_sentence(share, len(found.axes), complete=found.complete))
     if drawn:
         from chunkfront.curves import reasons_of
 
@@ -167,9 +180,45 @@ def _show(
     output.emit_rich(*parts)
 
 
+def _settings(
+    rules: Rules, policies: str, sweep: str | None, resolution: float | None, effort: Effort
+) -> dict[str, Any]:
+    """Return what the answer depends on beside instance and axes."""
+    from chunkfront.report.versions import versions
+
+    return {
+        "limits": dict(rules.limits),
+        "policies": policies,
+        "sweep": sweep,
+        "resolution": resolution,
+        "time_limit_s": effort.time_limit,
+        "no_pause": rules.no_pause,
+        "max_preemptions": rules.max_preemptions,
+        **effort.settings,
+        "versions": versions(),
+    }
+
+
+def _write_more(out: Path | None, report: Path | None, document: dict[str, Any], problem: Instance) -> None:
+    """Write the instance beside the results, so that they can be read without it being found again; and the page."""
+    if out is not None:
+        output.write_file(out / "instance.json", problem.to_json())
+    if report is not None:
+        from chunkfront.report.page import report_page
+
+        output.write_file(report, report_page(document, problem), "--report")
+        output.message(f"wrote {report}")
+
+
 def _plot(
     problem: Instance, found: Frontier, compared: Sequence[ComparedPolicy], drawn: Sequence[Curve], kind: str
 ) -> bytes:
+    if len(found.axes) > 2:
+        from chunkfront.plots.files import figure_file
+        from chunkfront.plots.projections import plot_projections
+
+        places = [*compared, *(place for curve in drawn for place in curve.places)]
+        return figure_file(plot_projections(found, places, title=problem.name), kind)
     from chunkfront.plots.frontier import figure_bytes, plot_frontier
 
     return figure_bytes(plot_frontier(found, compared, curves=drawn, title=problem.name), kind)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from chunkfront import options, output
+from chunkfront.effort import Effort
 
 
 def solve(
@@ -23,13 +23,14 @@ def solve(
     time_limit: options.TimeLimitOption = 60.0,
     workers: options.WorkersOption = None,
     seed: options.SeedOption = 0,
+    deterministic: options.DeterministicOption = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write the schedule there.", show_default=False)
     ] = None,
     json: options.JsonOption = False,
 ) -> int:
     """One optimum with its proof status."""
-    started = time.monotonic()
+    effort = Effort(time_limit, workers, seed, deterministic)
     objective = options.parse_metric(minimize, "--minimize")
     limits = options.parse_limits(limit)
     problem = options.load_instance(instance)
@@ -48,14 +49,13 @@ def solve(
                 objective,
                 limits,
                 no_pause=no_pause,
-                time_limit=max(0.01, time_limit - (time.monotonic() - started)),
-                workers=workers,
-                seed=seed,
+                time_limit=effort.share(),
+                **effort.settings,
                 max_preemptions=max_preemptions,
                 on_progress=show,
             )
     except KeyboardInterrupt:
-        result = Result(UNKNOWN, objective, wall_s=time.monotonic() - started, interrupted=True)
+        result = Result(UNKNOWN, objective, wall_s=effort.wall_s, interrupted=True)
     if out is not None and result.schedule is not None:
         output.write_file(out, result.schedule.to_json())
         output.message(f"wrote {out}")
@@ -63,8 +63,10 @@ def solve(
         output.emit_json(solve_document(result))
     else:
         from chunkfront import tables
+        from chunkfront.sentences import conflict_sentences
 
         parts: list[Any] = [tables.result_sentence(result, OBJECTIVES[objective].unit), *result.notes]
+        parts += conflict_sentences(result.conflict)
         if result.schedule is not None:
             parts += ["", tables.schedule_table(result.schedule), "", tables.metrics_table(result.metrics)]
         output.emit_rich(*parts)

@@ -51,7 +51,8 @@ LOOKS: dict[Kind, dict[str, Any]] = {
     Kind.DECODE: {"marker": {"color": "#f8c471", "line": {"color": "#7e5109", "width": 0.5}}},
     Kind.EVICTED: {"marker": {"color": "white", "line": {"color": "#922b21", "width": 1},
                    "pattern": {"shape": "x", "fgcolor": "#922b21", "bgcolor": "white"}}},
-    Kind.PAUSED: {"offset": -0.2, "width": 0.14, "marker": {"color": "white", "line": {"color": "#595959", "width": 1}}},
+    Kind.PAUSED: {"offset": -0.2, "width": 0.14,
+                  "marker": {"color": "white", "line": {"color": "#595959", "width": 1}}},
     Kind.QUEUED: {"offset": -0.165, "width": 0.07, "marker": {"color": "#999999"}},
 }  # fmt: skip
 BAR = {"offset": -0.4, "width": 0.54}
@@ -118,8 +119,8 @@ def _layout(figure: Any, timeline: Timeline, size: int, height: int) -> None:
                "fillcolor": "#eeeeee", "line": {"width": 0}, "layer": "below"} for start, end in idle]  # fmt: skip
     figure.update_layout(
         template="none", barmode="overlay", height=height, hovermode="closest", dragmode="zoom",
-        margin={"l": 150, "r": 70, "t": 30, "b": 90}, font={"size": 12}, legend={"orientation": "h", "y": 0,
-        "yref": "container", "yanchor": "bottom", "x": 0}, shapes=[*figure.layout.shapes, *shapes],
+        margin={"l": 150, "r": 70, "t": 50, "b": 60}, font={"size": 12}, legend={"orientation": "h", "x": 0,
+        "y": 1, "yanchor": "bottom"}, shapes=[*figure.layout.shapes, *shapes],
     )  # fmt: skip
 
 

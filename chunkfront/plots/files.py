@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from instances.errors import InputError
@@ -30,12 +32,19 @@ def new_figure(width: float, height: float) -> Figure:
     return figure
 
 
+@contextmanager
+def missing_glyphs_allowed() -> Iterator[None]:
+    """Draw characters that the font lacks as boxes, without a warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        yield
+
+
 def figure_file(figure: Figure, kind: str) -> bytes:
     """Return a figure as a file of kind ``png`` or ``svg``."""
     import matplotlib
 
     out = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "chunkfront", "svg.fonttype": "none"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # drawn as a box
+    with matplotlib.rc_context({"svg.hashsalt": "chunkfront", "svg.fonttype": "none"}), missing_glyphs_allowed():
         figure.savefig(out, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else {"Software": None})
     return out.getvalue()

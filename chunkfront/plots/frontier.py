@@ -6,7 +6,6 @@ without a display and leaves the state of a notebook alone.
 
 from __future__ import annotations
 
-import io
 import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 from chunkfront.compare import ComparedPolicy
 from chunkfront.curves import Curve
 from chunkfront.plots.curves import Line, draw_lines, legend_entries, line_labels, lines_of
+from chunkfront.plots.files import figure_file, new_figure
 from chunkfront.plots.labels import place_labels
-from instances.errors import InputError
 from instances.objectives import OBJECTIVES
 from solver.result import OPTIMAL, Frontier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SHAPES = ("s", "^", "D", "v", "P", "<", "p", ">", "h", "8", "d", "H")
 """Marker shapes of the heuristics, told apart without colour; they also carry their names."""
@@ -62,13 +60,13 @@ def plot_frontier(
     InputError
         Where matplotlib is not installed.
     """
-    axes = _new_axes() if ax is None else ax
+    axes = new_figure(8, 5.5).subplots() if ax is None else ax
     points = [(point.values[0], point.values[1]) for point in frontier.points]
     groups = _by_place(policies)
     swept = lines_of(curves)
-    _set_limits(axes, [*points, *(place for place, _ in groups), *((s.x, s.y) for line in swept for s in line.spots)])
+    set_limits(axes, [*points, *(place for place, _ in groups), *((s.x, s.y) for line in swept for s in line.spots)])
     _open_intervals(axes, frontier)
-    stairs = _staircase(axes, frontier)
+    stairs = staircase(axes, frontier)
     _points(axes, frontier)
     ideal = _ideal_corner(axes, frontier)
     _heuristics(axes, groups)
@@ -76,7 +74,7 @@ def plot_frontier(
     for drawn, name, unit in zip((axes.xaxis, axes.yaxis), frontier.axes, frontier.units, strict=True):
         remarks = [", larger is better"] * OBJECTIVES[name].maximise + [", logarithmic"] * (drawn.get_scale() == "log")
         drawn.set_label_text(f"{name} ({unit}{''.join(remarks)})")
-    axes.set_title(title, loc="left", fontsize="medium")
+    axes.set_title(title, loc="left", fontsize="medium", parse_math=False)
     axes.grid(True, color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
     if not points:
@@ -90,24 +88,8 @@ def plot_frontier(
 
 def figure_bytes(axes: Axes, kind: str) -> bytes:
     """Return the figure of `axes` as a file of kind ``png`` or ``svg``; the same input gives the same bytes."""
-    import matplotlib
-
     figure: Any = axes.figure.get_figure(root=True)
-    out = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "chunkfront", "svg.fonttype": "none"}):
-        figure.savefig(out, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else {"Software": None})
-    return out.getvalue()
-
-
-def _new_axes() -> Axes:
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise InputError("plots need matplotlib, which is not installed: pip install matplotlib") from None
-    figure: Figure = Figure(figsize=(8, 5.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure.subplots()
+    return figure_file(figure, kind)
 
 
 def _by_place(policies: Sequence[ComparedPolicy]) -> list[tuple[Marker, list[ComparedPolicy]]]:
@@ -126,7 +108,7 @@ def _names(policies: Sequence[ComparedPolicy]) -> str:
     return "\n".join(lines)
 
 
-def _set_limits(axes: Axes, places: Sequence[Marker]) -> None:
+def set_limits(axes: Axes, places: Sequence[Marker]) -> None:
     """Set scales and limits such that everything is inside, with room around it."""
     from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
@@ -149,7 +131,7 @@ def _set_limits(axes: Axes, places: Sequence[Marker]) -> None:
         set_limits(low - MARGIN * spread, high + MARGIN * spread)
 
 
-def _staircase(axes: Axes, frontier: Frontier) -> list[Marker]:
+def staircase(axes: Axes, frontier: Frontier) -> list[Marker]:
     """Draw the edge of what can be reached, on to the borders of the axes; return its corners."""
     if not frontier.points:
         return []

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from chunkfront.plots.files import missing_glyphs_allowed
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.transforms import Bbox
@@ -41,7 +43,8 @@ def place_labels(
         Corners of a line with level and upright parts that should stay visible.
     """
     figure: Any = axes.figure.get_figure(root=True)
-    figure.draw_without_rendering()  # lays the axes out as they will be
+    with missing_glyphs_allowed():
+        figure.draw_without_rendering()  # lays the axes out as they will be
     renderer = figure._get_renderer()  # the only way to measure text on every backend
     pixels = figure.dpi / 72
     inside = axes.get_window_extent(renderer)

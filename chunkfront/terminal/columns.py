@@ -33,8 +33,8 @@ class Columns:
 def kind_per_column(row: Row, columns: Columns) -> list[Kind | None]:
     """Return what a request does in most of each column; None before its arrival and after its end.
 
-    A chunk of prefill or an eviction shorter than a column still shows in the column where it begins, unless
-    something as rare stands there.
+    An eviction or a chunk of prefill shorter than a column still shows in the column where it begins, an eviction
+    before a chunk.
     """
     filled: list[Counter[Kind]] = [Counter() for _ in range(columns.count)]
     rare: dict[int, Kind] = {}
@@ -43,7 +43,9 @@ def kind_per_column(row: Row, columns: Columns) -> list[Kind | None]:
         for column in range(first, last + 1):
             start, end = max(span.start_us, columns.edge(column)), min(span.end_us, columns.edge(column + 1))
             filled[column][span.kind] += max(0, end - start)
-        if span.kind in (Kind.PREFILL, Kind.EVICTED):
+        if span.kind is Kind.EVICTED:
+            rare[first] = span.kind
+        elif span.kind is Kind.PREFILL:
             rare.setdefault(first, span.kind)
     shown: list[Kind | None] = []
     for share in filled:

@@ -98,7 +98,7 @@ class _Picture:
 
     def __init__(self, timeline: Timeline, width: int, glyphs: Glyphs) -> None:
         self.timeline, self.glyphs = timeline, glyphs
-        self.wide = width >= WIDE_FROM
+        self.width, self.wide = width, width >= WIDE_FROM
         names = [short(row.request.id, width // LABEL_SHARE) for row in timeline.rows]
         self.label_width = max(6, *(cell_len(name) for name in names))
         room = width - self.label_width - 2 - (len(FIGURES) * FIGURE_WIDTH if self.wide else 0)
@@ -165,7 +165,8 @@ class _Picture:
         if not marked:
             return []
         cells = [" "] * self.columns.count
-        glyphs, ends = self.glyphs, [(self.columns.at(g.start_us), self.columns.at(g.end_us - 1)) for g in marked]
+        glyphs, at = self.glyphs, self.columns.at
+        ends = [(at(gap.start_us), at(max(gap.start_us, gap.end_us - 1))) for gap in marked]
         for start, end in ends:
             bracket = glyphs.left + glyphs.line * (end - start - 1) + glyphs.right
             cells[start : end + 1] = bracket if end > start else glyphs.right
@@ -185,29 +186,31 @@ class _Picture:
     def amounts(self) -> list[Text]:
         """Return budget use, KV and (of a large schedule) the queue as characters, each with its peak and limit."""
         engine = self.timeline.instance.engine
-        kv = "KV tokens" if engine.block_size == 1 else f"KV {kv_unit(self.timeline)}"
         panels = [
-            ("tokens", "tokens per iteration", budget_lines(self.timeline)["all"], engine.max_num_batched_tokens),
-            ("KV", kv, kv_line(self.timeline), engine.num_kv_blocks),
+            ("tokens", "per iteration", budget_lines(self.timeline)["all"], engine.max_num_batched_tokens),
+            ("KV", kv_unit(self.timeline), kv_line(self.timeline), engine.num_kv_blocks),
         ]
         if self.timeline.hidden:
-            panels.append(("queue", "requests that wait", queue_line(self.timeline), None))
+            panels.append(("queue", "requests that wait", queue_line(self.timeline), 0))
         found = []
-        for label, name, line, limit in panels:
+        for label, unit, line, limit in panels:
             peak = max(line[1])
             marks = height_marks(line, self.columns, limit or peak, self.glyphs.levels)
-            of = "no limit" if limit is None else f"limit {limit:,}"
-            found += [self.line(label, Text(marks, style="cyan")), self.line("", f"{name}: peak {peak:,}, {of}")]
+            of = ", no limit" if limit is None else f", limit {limit:,}" if limit else ""
+            caption = f"peak {peak:,} {unit}{of}"
+            indent = max(0, min(self.label_width + 1, self.width - len(caption)))
+            found += [self.line(label, Text(marks, style="cyan")), Text(" " * indent + caption)]
         return found
 
     def legend(self) -> list[Text]:
         """Return what the characters mean."""
         present = {span.kind for row in self.timeline.rows for span in row.spans}
-        legend = Text()
+        lines = [Text()]
         for kind, words in KIND_WORDS.items():
             if kind in present:
-                legend.append(self.glyphs.kinds[kind] * 2, STYLES[kind]).append(f" {words}  ")
-        lines = [legend]
+                if len(lines[-1]) + len(words) + 3 > self.width:
+                    lines.append(Text())
+                lines[-1].append(self.glyphs.kinds[kind] * 2, STYLES[kind]).append(f" {words}  ")
         if self.timeline.stalls:
             g = self.glyphs
             lines.append(Text(f"{g.left}{g.line}{g.right} {stall_rule(self.timeline)}"))

@@ -13,11 +13,20 @@ StepLine = tuple[list[int], list[int]]
 """Moments in µs, and the value from each of them on."""
 
 
-def step_line(
-    timeline: Timeline, value: Callable[[Beat], int], after: Callable[[Beat], int] = lambda beat: 0
-) -> StepLine:
+def nothing(beat: Beat) -> int:
+    """Return 0: what is processed while the engine idles."""
+    return 0
+
+
+def step_line(timeline: Timeline, value: Callable[[Beat], int], after: Callable[[Beat], int] = nothing) -> StepLine:
+    """Return `exact_line` with at most `MOST_STEPS` steps, for drawing."""
+    return _thinned(*exact_line(timeline, value, after))
+
+
+def exact_line(timeline: Timeline, value: Callable[[Beat], int], after: Callable[[Beat], int] = nothing) -> StepLine:
     """Return an amount over time: `value` during an iteration, `after` while the engine idles behind it."""
-    times, values = [timeline.start_us], [0]
+    late = not timeline.beats or timeline.beats[0].start_us > timeline.start_us
+    times, values = ([timeline.start_us], [0]) if late else ([], [])
     busy_again = {beat.start_us for beat in timeline.beats}
     for beat in timeline.beats:
         times.append(beat.start_us)
@@ -25,7 +34,7 @@ def step_line(
         if beat.end_us not in busy_again:
             times.append(beat.end_us)
             values.append(after(beat))
-    return _thinned(times, values)
+    return times, values
 
 
 def budget_lines(timeline: Timeline) -> dict[str, StepLine]:
@@ -63,10 +72,9 @@ def state_lines(timeline: Timeline) -> dict[str, StepLine]:
 
 
 def _thinned(times: list[int], values: list[int]) -> StepLine:
-    size = -(-len(times) // MOST_STEPS)
-    if size <= 1:
+    if len(times) <= MOST_STEPS:
         return times, values
+    size = -(-len(times) // (MOST_STEPS - 1))
     groups = range(0, len(times), size)
     kept = [max(values[k : k + size]) for k in groups]
-    kept[-1] = values[-1]
-    return [times[k] for k in groups], kept
+    return [*(times[k] for k in groups), times[-1]], [*kept, values[-1]]

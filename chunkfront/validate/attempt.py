@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chunkfront.validate.blame import described, place_of
@@ -28,11 +29,14 @@ class Attempt:
         Errors and warnings; empty for a run without fault.
     decisions
         All batches that were not empty, up to the fault.
+    ends
+        Per request that has ended, after how many of the decisions.
     """
 
     run: Run | None
     findings: tuple[Finding, ...] = ()
     decisions: tuple[Decision, ...] = field(default=(), repr=False)
+    ends: Mapping[str, int] = field(default_factory=dict, repr=False)
 
 
 def attempt(instance: Instance, policy: Policy, *, step_by_step: bool = False) -> Attempt:
@@ -60,7 +64,7 @@ def attempt(instance: Instance, policy: Policy, *, step_by_step: bool = False) -
     if run is not None:  # the judge that knows nothing of simulators
         found += [of_violation(v, instance.name) for v in violations(run.instance, run.schedule)]
         found += _own_rules(instance, run)
-    return Attempt(run, tuple(found), tuple(watched.decisions))
+    return Attempt(run, tuple(found), tuple(watched.decisions), dict(watched.ends))
 
 
 def _refused(refusal: PolicyError, watched: Watched) -> Finding:

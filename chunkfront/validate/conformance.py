@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from chunkfront.validate.checks import CHECKS, Source
+from chunkfront.validate.checks import CHECKS, Source, Trial
 from chunkfront.validate.finding import ERROR, Finding
 from chunkfront.validate.shrinking import shrink
 from instances.instance import Instance
@@ -52,11 +53,14 @@ class Conformance:
         Errors first, each rule once.
     tried, left
         Instances that were tried, and that were not for lack of time.
+    interrupted
+        Whether the user stopped it.
     """
 
     faults: tuple[Fault, ...]
     tried: int
     left: int
+    interrupted: bool = False
 
     @property
     def conforms(self) -> bool:
@@ -83,49 +87,69 @@ def examine(
     tell
         Called with the name of every instance.
     """
-    seen: dict[tuple[str, str], list[tuple[Finding, Instance]]] = {}
-    tried = 0
-    for instance in instances:
-        if deadline is not None and tried and time.monotonic() > deadline:
-            break
-        tell(instance.name)
-        tried += 1
-        for check, finding in findings(source, instance):
-            seen.setdefault((check, finding.rule), []).append((finding, instance))
-    faults: dict[str, Fault] = {}
-    for (check, rule), found in seen.items():
-        if rule not in faults:  # what one check shows too, another one need not shrink again
-            faults[rule] = _fault(source, check, found, shrinking=shrinking)
-    ordered = sorted(faults.values(), key=lambda fault: fault.finding.severity != ERROR)
-    return Conformance(tuple(ordered), tried, len(instances) - tried)
+    seen: dict[str, list[_Sighting]] = {}
+    tried, interrupted = 0, False
+    try:
+        for instance in instances:
+            if deadline is not None and tried and time.monotonic() > deadline:
+                break
+            tell(instance.name)
+            for check, finding in findings(source, instance):
+                seen.setdefault(finding.rule, []).append(_Sighting(check, finding, instance))
+            tried += 1
+    except KeyboardInterrupt:
+        interrupted = True
+    if "non-deterministic" in seen:  # then runs differ anyway, and comparing them says nothing
+        seen = {rule: sightings for rule, sightings in seen.items() if sightings[0].check in ("rules", "determinism")}
+    faults = []
+    for sightings in seen.values():
+        left = math.inf if deadline is None else deadline - time.monotonic()
+        faults.append(_fault(source, sightings, 0.0 if interrupted or not shrinking else min(left, SHRINK_S)))
+    faults.sort(key=lambda fault: fault.finding.severity != ERROR)
+    return Conformance(tuple(faults), tried, len(instances) - tried, interrupted)
+
+
+@dataclass(frozen=True)
+class _Sighting:
+    """One finding, the check that made it, and where."""
+
+    check: str
+    finding: Finding
+    instance: Instance
 
 
 def findings(source: Source, instance: Instance) -> Iterable[tuple[str, Finding]]:
     """Yield what every check finds on one instance, with the check's name; a scheduler that hangs is run once only."""
+    trial = Trial(instance, source)
     for name, check in CHECKS.items():
-        found = list(check(instance, source))
+        found = list(check(trial))
         yield from ((name, finding) for finding in found)
         if name == "rules" and any(finding.rule in SLOW_RULES for finding in found):
             return
 
 
-def _fault(source: Source, check: str, found: Sequence[tuple[Finding, Instance]], *, shrinking: bool) -> Fault:
-    """Return a fault on the smallest instance."""
-    finding, instance = min(found, key=lambda pair: _size(pair[1]))
-    seen_on = tuple(dict.fromkeys(each.name for _, each in found))
-    if not shrinking or finding.rule in SLOW_RULES:
-        return Fault(finding, check, instance, instance.name, seen_on)
+def _fault(source: Source, sightings: Sequence[_Sighting], seconds: float) -> Fault:
+    """Return a fault on the smallest instance, shrunk for so long."""
+    best = min(sightings, key=lambda sighting: _size(sighting.instance))
+    rule, check = best.finding.rule, CHECKS[best.check]
+    seen_on = tuple(dict.fromkeys(sighting.instance.name for sighting in sightings))
+    as_found = Fault(best.finding, best.check, best.instance, best.instance.name, seen_on)
+    if seconds <= 0 or rule in SLOW_RULES:
+        return as_found
 
     def first(candidate: Instance) -> Finding | None:
-        return next((f for f in CHECKS[check](candidate, source) if f.rule == finding.rule), None)
+        return next((f for f in check(Trial(candidate, source)) if f.rule == rule), None)
 
-    small = shrink(instance, lambda candidate: first(candidate) is not None, seconds=SHRINK_S)
-    small = replace(small, name=f"shrunk-{finding.rule}", axes=None, source=None,
-                    description=f"Shows {finding.rule}; shrunk from {instance.name}.")  # fmt: skip
-    again = first(small)
+    try:
+        small = shrink(best.instance, lambda candidate: first(candidate) is not None, seconds=seconds)
+        small = replace(small, name=f"shrunk-{rule}", axes=None, source=None,
+                        description=f"Shows {rule}; shrunk from {best.instance.name}.")  # fmt: skip
+        again = first(small)
+    except KeyboardInterrupt:
+        return as_found
     if again is None:  # it comes and goes
-        return Fault(finding, check, instance, instance.name, seen_on)
-    return Fault(again, check, small, instance.name, seen_on)
+        return as_found
+    return Fault(again, best.check, small, best.instance.name, seen_on)
 
 
 def _size(instance: Instance) -> tuple[int, int]:

@@ -48,6 +48,12 @@ class PolicySource:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     file: str | None = None
 
+    @property
+    def label(self) -> str:
+        """The text without folders, for tables and plots."""
+        place, colon, rest = self.text.partition(":")
+        return f"{Path(place).name}{colon}{rest}"
+
     def __call__(self) -> Policy:
         """Return a new policy.
 

@@ -132,6 +132,7 @@ EDGES: dict[str, Callable[[], Instance]] = {
     "many-at-once": lambda: _made(TEN, EngineLimits(6, max_num_seqs=4)),
     "long-idle": lambda: _made([(0, 3, 2), (10_000, 3, 2)], EngineLimits(4)),
     "late-first-arrival": lambda: _made([(500, 3, 2), (501, 5, 1)], EngineLimits(4)),
+    "last-one-late": lambda: _made([(0, 3, 4), (2, 6, 3), (500, 2, 1)], EngineLimits(4)),
     "unsorted-arrivals": lambda: _made([(9, 3, 2), (0, 5, 2), (4, 2, 2)], EngineLimits(4)),
     "pool-of-one-peak": lambda: _made([(0, 5, 4), (0, 5, 4), (1, 2, 2)], EngineLimits(6, num_kv_blocks=8)),
     "tight-blocks": lambda: _made(TEN, EngineLimits(8, num_kv_blocks=5, block_size=4)),
@@ -139,7 +140,7 @@ EDGES: dict[str, Callable[[], Instance]] = {
     "cached-prefix": lambda: _made(
         [Request("r0", 9, 2, cached_tokens=8), Request("r1", 6, 2, 1000, cached_tokens=3)],
         EngineLimits(4, num_kv_blocks=8, block_size=2)),
-    "no-chunking": lambda: _made(THREE, EngineLimits(10, enable_chunked_prefill=False)),
+    "no-chunking": lambda: _made(THREE, EngineLimits(9, enable_chunked_prefill=False)),
     "no-mixing": lambda: _made(THREE, EngineLimits(8, mixed_batches=False)),
     "chunk-quantum": lambda: _made(THREE, EngineLimits(8, chunk_quantum=4)),
     "chunk-sizes": lambda: _made([(0, 11, 2), (1, 7, 2)], EngineLimits(8, chunk_sizes=(2, 4))),

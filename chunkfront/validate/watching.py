@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from chunkfront.validate.finding import ERROR, WARNING, Finding
@@ -12,6 +13,9 @@ from heuristics.plan import Plan
 from heuristics.policy import Batch, EngineState, Policy, RequestState, Setup
 from instances.engine import EngineLimits
 
+OF_STATE = ("now_us", "iteration", "free_blocks", "limits", "running", "waiting")
+_of_state = attrgetter(*OF_STATE)
+_of_request = attrgetter(*RequestState.__slots__)
 PASS_LIMIT_S = 20.0
 """A pass that takes longer is taken for one that never ends."""
 
@@ -50,6 +54,7 @@ class Watched(Policy):
         self.knows_future = policy.knows_future
         self.decisions: list[Decision] = []
         self.findings: list[Finding] = []
+        self.ends: dict[str, int] = {}
         self.iteration: int | None = None
         self.unserved: tuple[str, ...] = ()
 
@@ -76,7 +81,8 @@ class Watched(Policy):
         self.policy.ran(batch, iterations, start_us, end_us)
 
     def finished(self, request: RequestState) -> None:
-        """Pass on."""
+        """Pass on; note after how many decisions a request has ended."""
+        self.ends[request.id] = len(self.decisions)
         self.policy.finished(request)
 
     def schedule(self, state: EngineState) -> Batch:
@@ -115,21 +121,31 @@ class Watched(Policy):
                 ))  # fmt: skip
                 return
 
-    def _note_writing(self, state: EngineState, before: dict[str, Any], after: dict[str, Any]) -> None:
-        for key, value in before.items():
-            if after[key] != value:
-                message = f"iteration {state.iteration}: schedule changes {key} from {value} to {after[key]}"
-                name = key.partition(".")[0]
-                request = name if name in self.unserved else None
-                self.findings.append(Finding("state-written", message, ERROR, self.instance, state.iteration, request))
-                return
+    def _note_writing(self, state: EngineState, before: Snapshot, after: Snapshot) -> None:
+        if before == after:
+            return
+        for subject, names, old, new in zip(before.subjects, before.names, before.values, after.values, strict=True):
+            for name, was, became in zip(names, old, new, strict=True):
+                if was != became:
+                    key = f"{subject}.{name.lstrip('_')}"
+                    message = f"iteration {state.iteration}: schedule changes {key} from {was} to {became}"
+                    who = subject if subject in self.unserved else None
+                    self.findings.append(Finding("state-written", message, ERROR, self.instance, state.iteration, who))
+                    return
 
 
-def _snapshot(state: EngineState, known: Iterable[RequestState]) -> dict[str, Any]:
-    """Return everything that a policy may read and not write, by name."""
-    found: dict[str, Any] = {"state.now_us": state.now_us, "state.iteration": state.iteration,
-                             "state.free_blocks": state.free_blocks, "state.limits": state.limits,
-                             "state.running": tuple(state.running), "state.waiting": tuple(state.waiting)}  # fmt: skip
-    for request in known:
-        found |= {f"{request.id}.{name.lstrip('_')}": getattr(request, name) for name in RequestState.__slots__}
-    return found
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that a policy may read and not write, at one moment: per subject, names and values."""
+
+    subjects: tuple[str, ...]
+    names: tuple[tuple[str, ...], ...]
+    values: tuple[tuple[Any, ...], ...]
+
+
+def _snapshot(state: EngineState, known: Sequence[RequestState]) -> Snapshot:
+    return Snapshot(
+        ("state", *(r.id for r in known)),
+        (OF_STATE, *[RequestState.__slots__] * len(known)),
+        (_of_state(state), *map(_of_request, known)),
+    )

@@ -29,8 +29,31 @@ class PlainCost:
         self.model = plain.model
         self.cost = plain.instance.cost
         self.peaks = [r.prompt_tokens + r.output_tokens - 1 for r in plain.requests]
+        self.marks = [self._marks(i) for i in range(len(self.peaks))]
+        self.places: dict[tuple[int, int], cp_model.IntVar] = {}
         self.longest = self._longest()
         self.durations = [self._duration(k) for k in plain.steps]
+
+    def _marks(self, i: int) -> list[int]:
+        """Return the computed tokens that a request can have after an iteration, which keeps tables short.
+
+        Chunks are multiples of the quantum or end the prefill; what an eviction drops may be any number.
+        """
+        r, quantum = self.plain.requests[i], self.plain.engine.chunk_quantum
+        if self.plain.mode == "recompute":
+            return list(range(self.peaks[i] + 1))
+        inner = range(r.computed_before, r.prompt_tokens, quantum)
+        return [*inner, *range(max(r.prompt_tokens, r.computed_before), self.peaks[i] + 1)]
+
+    def _place(self, i: int, k: int) -> cp_model.LinearExprT:
+        """Return the place among its marks of what a request has computed after iteration k (-1: at time 0)."""
+        if k < 0:
+            return self.marks[i].index(self.plain.requests[i].computed_before)
+        if (i, k) not in self.places:
+            place = self._new(f"place_{i}_{k}", len(self.marks[i]) - 1)
+            self.model.add_element(place, self.marks[i], self.plain.computed[i][k])
+            self.places[i, k] = place
+        return self.places[i, k]
 
     def _longest(self) -> int:
         most = sum(self.peaks)
@@ -63,16 +86,17 @@ class PlainCost:
         time = piece.base_us + self._tiles(piece, k) + us_from_ps(piece.decode_ps) * self._padding(k)
         for i in range(len(plain.requests)):
             chunk, decode = plain.chunk[i][k], plain.decode[i][k]
-            curve = [piece.prefill_us(c) for c in range(self.peaks[i] + 1)]
-            if all(value == curve[1] * c for c, value in enumerate(curve)):
-                time += curve[1] * chunk
+            curve = [piece.prefill_us(c) for c in self.marks[i]]
+            per_token = piece.prefill_us(1)
+            if all(value == per_token * c for c, value in zip(self.marks[i], curve, strict=True)):
+                time += per_token * chunk
             else:
-                time += self._risen(curve, plain.computed[i][k], plain.computed[i][k - 1], plain.prefills[i][k])
-            steps = [piece.decode_us(c) for c in range(self.peaks[i] + 1)]
+                time += self._risen(curve, self._place(i, k), self._place(i, k - 1), plain.prefills[i][k])
+            steps = [piece.decode_us(c) for c in self.marks[i]]
             if len(set(steps)) == 1:
                 time += steps[0] * decode
             else:
-                time += self._where(decode, steps, plain.computed[i][k])
+                time += self._where(decode, steps, self._place(i, k))
         return time
 
     def _element(self, table: list[int], index: cp_model.LinearExprT) -> cp_model.LinearExprT:
@@ -138,11 +162,10 @@ class PlainCost:
         if self.plain.mode != "swap":
             return 0
         total: cp_model.LinearExprT = 0
-        for i, peak in enumerate(self.peaks):
-            before = self.plain.computed[i][k - 1]
+        for i, marks in enumerate(self.marks):
             for moves, per_token in (
                 (self.plain.evict, self.cost.swap_out_ps),
                 (self.plain.restore, self.cost.swap_in_ps),
             ):
-                total += self._where(moves[i][k], [us_from_ps(per_token * c) for c in range(peak + 1)], before)
+                total += self._where(moves[i][k], [us_from_ps(per_token * c) for c in marks], self._place(i, k - 1))
         return total

@@ -1,0 +1,1 @@
+"""Schedules in the forms of other tools."""

@@ -1,0 +1,1 @@
+"""A frontier as one HTML page: question, instance, points, heuristics, proofs, settings."""

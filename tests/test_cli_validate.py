@@ -1,0 +1,213 @@
+"""``chunkfront validate`` from outside: verdicts, documents, files, and the command that shows a fault again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from chunkfront.plots.distance import plot_distance
+from chunkfront.plots.files import figure_file
+from chunkfront.validate.conformance import examine
+from chunkfront.validate.distance import measure
+from chunkfront.validate.library import METRICS, known_keys
+from chunkfront.validate.loading import load_policy
+from chunkfront.validate.suite import EDGES, instance_of, suite, suite_keys
+from chunkfront.validate.template import TEMPLATE
+from heuristics.greedy_chunked import GreedyChunked
+from heuristics.registry import policy_names
+from heuristics.simulator import simulate
+from instances.bundled import bundled_names
+from instances.errors import InputError
+from instances.instance import Instance
+from tests.judges.command import chunkfront
+
+FEW = ("--on", "edge:single-outputs", "--on", "chat")
+BAD = '''
+from heuristics.greedy_chunked import GreedyChunked
+
+class Crashes(GreedyChunked):
+    def schedule(self, state):
+        batch = super().schedule(state)
+        return batch if state.iteration < 2 else batch[0]
+
+class Waits(GreedyChunked):
+    def schedule(self, state):
+        batch = super().schedule(state)
+        return type(batch)(batch.tokens) if state.now_us % 2 else type(batch)([], until_us=state.now_us + 1)
+'''
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    path = tmp_path / "bad.py"
+    path.write_text(BAD, encoding="utf-8")
+    return path
+
+
+def test_the_template_conforms_and_every_part_of_the_report_is_there(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    assert chunkfront("validate", "--template", "--out", folder).code == 0
+    file = folder / "my_scheduler.py"
+    assert file.read_text(encoding="utf-8") == TEMPLATE == chunkfront("validate", "--template").out
+    text = f"{file}:MyScheduler"
+    outcome = chunkfront("validate", text, "--seeds", 30, "--policies", "orca", "--json", "--out", folder)
+    assert outcome.code == 0
+    document = outcome.document
+    assert document == json.loads((folder / "validation.json").read_text(encoding="utf-8"))
+    conformance, distance = document["conformance"], document["distance"]
+    tried = len(list(suite(suite_keys(30))))
+    assert conformance == {"conforms": True, "instances": tried, "not_tried": 0, "findings": []}
+    assert (document["scheduler"], document["file"]) == (text, str(file))
+    assert distance["instances"] == len(known_keys())
+    assert [policy["name"] for policy in distance["policies"]] == ["my_scheduler.py:MyScheduler", "orca"]
+    for policy in distance["policies"]:
+        for metric in METRICS:
+            spread = policy[metric]
+            assert 0 <= spread["median_gap"] <= spread["max_gap"] <= 1
+            assert 0 <= spread["mean_gap"] <= spread["max_gap"]
+    sure = [row["least_gap"] for row in distance["rows"]]
+    assert sure == sorted(sure, reverse=True)
+    assert len(sure) == len(METRICS) * distance["instances"]
+    written = {path.name for path in folder.iterdir() if path.is_file()}
+    assert written == {"my_scheduler.py", "validation.json", "distance.png", "distance.svg"}
+
+
+def test_an_exception_is_reported_with_file_line_iteration_and_instance(bad: Path) -> None:
+    outcome = chunkfront("validate", f"{bad}:Crashes", *FEW, "--json")
+    assert outcome.code == 1
+    (finding,) = outcome.document["conformance"]["findings"]
+    # `Batch` has no items; line 7 of the file is where it is asked for one.
+    assert finding["rule"] == "exception"
+    assert finding["place"] == f"{bad}, line 7, in schedule"
+    assert finding["message"] == f"iteration 2: TypeError: 'Batch' object is not subscriptable ({finding['place']})"
+    assert (finding["iteration"], finding["severity"]) == (2, "error")
+    assert finding["seen_on"] == ["edge:single-outputs", "chat"]
+    assert finding["file"] is None
+    # Three iterations need one request with three tokens to compute, or to emit: nothing is simpler.
+    assert len(finding["instance"]["requests"]) == 1
+    text = chunkfront("validate", f"{bad}:Crashes", *FEW).out
+    assert "bad.py:Crashes does not conform: 1 rule broken (2 instances)." in text
+    assert "ERROR exception: iteration 2: TypeError" in text
+
+
+def test_the_printed_command_shows_the_fault_again(bad: Path, tmp_path: Path) -> None:
+    out = tmp_path / "with space"
+    first = chunkfront("validate", f"{bad}:Crashes", *FEW, "--policies", "none", "--out", out, "--json")
+    (finding,) = first.document["conformance"]["findings"]
+    assert finding["file"] == str(out / "exception.json")
+    assert Instance.read(finding["file"]).to_dict() == finding["instance"]
+    assert f"again: {finding['reproduce']}" in chunkfront(
+        "validate", f"{bad}:Crashes", *FEW, "--policies", "none", "--out", out
+    ).out.replace("\n", " ").replace("  ", " ")
+    program, *args = shlex.split(finding["reproduce"])
+    assert program == "chunkfront"
+    again = chunkfront(*args, "--json")
+    assert again.code == 1
+    (same,) = again.document["conformance"]["findings"]
+    assert [same[key] for key in ("rule", "message", "place")] == [finding[key] for key in ("rule", "message", "place")]
+
+
+def test_warnings_fail_only_where_that_is_asked_for(bad: Path) -> None:
+    lenient = chunkfront("validate", f"{bad}:Waits", *FEW, "--policies", "none", "--json")
+    assert lenient.code == 0
+    assert lenient.document["conformance"]["conforms"]
+    rules = {(f["rule"], f["severity"]) for f in lenient.document["conformance"]["findings"]}
+    assert ("empty-batch", "warning") in rules
+    assert chunkfront("validate", f"{bad}:Waits", *FEW, "--policies", "none", "--strict").code == 1
+
+
+def test_what_the_policy_declares_is_in_the_document() -> None:
+    document = chunkfront("validate", "greedy-chunked:oracle=true", *FEW, "--policies", "none", "--json").document
+    assert (document["clairvoyant"], document["knows_future"], document["file"]) == (True, False, None)
+    assert document["conformance"]["findings"] == []
+
+
+@pytest.mark.parametrize(("args", "words"), [
+    ((), "SCHEDULER: expected module:Class"),
+    (("greedy-chunked", "--template"), "SCHEDULER: expected module:Class"),
+    (("no_such_module:Mine",), "there is no module 'no_such_module'"),
+    (("greedy-chunked", "--on", "nowhere"), "--on: there is no instance 'nowhere'"),
+    (("greedy-chunked", "--metrics", "slo_attainment"), "--metrics: expected metrics with best-known values"),
+    (("greedy-chunked", "--policies", "nobody"), "there is no policy 'nobody'"),
+    (("greedy-chunked", "--seeds", "-1"), "expected a whole number within 0.."),
+])  # fmt: skip
+def test_bad_input_is_refused_in_a_sentence(args: tuple[str, ...], words: str) -> None:
+    outcome = chunkfront("validate", *args)
+    assert outcome.code == 2
+    assert words in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_without_time_something_is_tried_and_the_rest_is_counted() -> None:
+    document = chunkfront("validate", "greedy-chunked", "--seeds", 0, "--time-limit", 0.001, "--policies", "none",
+                          "--json").document  # fmt: skip
+    conformance = document["conformance"]
+    assert conformance["instances"] == 1
+    assert conformance["not_tried"] > len(EDGES)
+    assert document["distance"]["not_run"] > 0
+
+
+# The suite.
+
+
+def test_every_key_of_the_suite_names_an_instance_of_that_name_that_can_be_served() -> None:
+    keys = suite_keys(30)
+    made = list(suite(keys))
+    assert {f"edge:{name}" for name in EDGES} | set(bundled_names()) <= {instance.name for instance in made}
+    assert len(made) > 0.9 * len(keys)
+    assert all(instance_of(instance.name) == instance for instance in made)
+
+
+def test_the_edge_cases_use_every_limit_of_the_engine() -> None:
+    plain = instance_of("edge:one-token").engine
+    names = {field.name for field in fields(plain)}
+    engines = [instance_of(f"edge:{edge}").engine for edge in EDGES]
+    assert {name for name in names for engine in engines if getattr(engine, name) != getattr(plain, name)} == names
+
+
+@pytest.mark.parametrize("key", ["", "edge:", "edge:nothing", "random:x", "random:1:2", "rounds:3", "serving", "a:b:c"])
+def test_a_key_that_names_nothing_is_refused(key: str) -> None:
+    with pytest.raises(InputError, match=r"there is no instance"):
+        instance_of(key)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", policy_names())
+def test_every_built_in_policy_conforms(name: str) -> None:
+    outcome = chunkfront("validate", name, "--seeds", 300, "--policies", "none", "--json")
+    assert outcome.code == 0
+    rules = {finding["rule"] for finding in outcome.document["conformance"]["findings"]}
+    assert rules <= {"own-engine", "starvation", "empty-batch"}
+
+
+# The plot.
+
+
+def test_the_curves_are_the_distributions_of_the_gaps_and_the_file_is_always_the_same() -> None:
+    instances = [instance_of(key) for key in ("interference", "chat", "code", "utilisation")]
+    distance = measure(GreedyChunked, "mine", instances, ["max_tbt", "makespan"], ["static"])
+    figure = plot_distance(distance)
+    above = figure.axes[0].get_lines()[0]
+    gaps = sorted(distance.gaps("mine", "max_tbt"))
+    ends = list(zip(above.get_xdata(), above.get_ydata(), strict=True))
+    for count, gap in enumerate(gaps, start=1):
+        reached = max(y for x, y in ends if x <= 100 * gap + 1e-9)
+        assert reached >= count / len(gaps)
+    assert ends[-1][1] == 1.0
+    assert [axes.get_title(loc="left") for axes in figure.axes[:2]] == ["max_tbt", "makespan"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["mine", "static"]
+    again = plot_distance(distance)
+    assert figure_file(figure, "svg") == figure_file(again, "svg")
+
+
+def test_the_template_keeps_its_knob_as_far_as_the_engine_can(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(TEMPLATE, encoding="utf-8")
+    source = load_policy(f"{file}:MyScheduler:chunk=500")
+    run = simulate(instance_of("interference"), source())
+    assert [n for i in run.schedule.iterations for n in i.prefill.values()] == [500] * 4
+    assert examine(load_policy(f"{file}:MyScheduler:chunk=1"), list(suite(suite_keys(10)))).faults == ()
