@@ -21,12 +21,15 @@ from solver.evictions import problem_for
 from solver.hints import extract, finish, hint, timed
 from solver.horizon import PREFIX_METRICS, Horizon, complete_horizon, prefix_horizon, require_small_weights
 from solver.incumbent import Candidate, Incumbents
+from solver.pooled.relax import NARROW, relaxer
 from solver.run import Clock, Progress, Settings, search
 
 GROWTH = 1.25
 """Models grow from this multiple of the fewest iterations, by this factor."""
 SMALL_MODEL = 4_000
 """Estimated number of literals up to which a conclusive model is solved at once."""
+RELAXED_SHARE = 0.4
+"""Share of the time left for the pooled relaxation."""
 TRIAL_SHARE = 0.15
 """Share of the time left for a small model that only looks for a better schedule."""
 
@@ -116,6 +119,8 @@ class Search:
         best = self.incumbents.best(key, limits)
         answer = Answer(best, bound, best is not None and best.amounts[key] <= bound)
         try:
+            if not answer.proved:
+                answer = self._relaxed(key, limits, answer, clock)
             if not answer.proved and self._ends_freely and PREFIX_METRICS.issuperset({key, *limits}):
                 answer = self._prefix(key, limits, answer, clock)
             if not answer.proved:
@@ -123,6 +128,23 @@ class Search:
         except KeyboardInterrupt:
             self.interrupted = True
         return answer
+
+    def _relaxed(self, name: str, limits: Mapping[str, int], answer: Answer, clock: Clock) -> Answer:
+        """Bound the optimum by the pooled relaxation, and follow its optimum."""
+        relaxations = relaxer(self.problem, name, limits)
+        if relaxations is None:
+            return answer
+        clock = clock.part(RELAXED_SHARE * clock.left_s)
+        best = answer.best
+        for narrow in NARROW:
+            schedule = relaxations.dive(_amount(best, name), narrow, clock.part(DIVE_SHARE * clock.left_s))
+            if schedule is not None and self.incumbents.add(schedule) is not None:
+                best = self.incumbents.best(name, limits)
+        relaxed = relaxations.solve(_amount(best, name), clock)
+        if relaxed.schedule is not None and self.incumbents.add(relaxed.schedule) is not None:
+            best = self.incumbents.best(name, limits)
+        bound = max(answer.bound or 0, relaxed.bound)
+        return Answer(best, bound, best is not None and best.amounts[name] <= bound)
 
     def _caps(self, name: str, limits: Mapping[str, int], best: Candidate | None) -> dict[str, int]:
         """Return the limits, with the best known amount as one more (better schedules obey it)."""
@@ -237,6 +259,10 @@ class Search:
                 raise RuntimeError("the model accepted a schedule that the checker rejects; please report the instance")
             return None
         return found
+
+
+def _amount(known: Candidate | None, name: str) -> int | None:
+    return None if known is None else known.amounts[name]
 
 
 def _share(clock: Clock) -> Clock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -17,6 +18,8 @@ Marks = tuple[tuple[int, int], ...]
 """(arrival's number, units processed since), where some of these belong to requests that are not yet done."""
 
 
+FIRST, LAST, END = "first", "last", "end"
+"""What is minimised: Σ weight x first token, Σ weight x last token, or the end."""
 FINISHED, AWAITED, START = -1, -2, -3
 """Events that are no first tokens: the last token of a live request, the next arrival, the start."""
 
@@ -29,6 +32,7 @@ class Label(NamedTuple):
     paid: int
     time: int
     iterations: int
+    needed: int
     units: int
     done: int
     arrived: int
@@ -56,6 +60,8 @@ class Choices:
         Whether more first tokens may come out of the same iteration.
     least
         Units that the event needs in the pool.
+    idle
+        Iterations of `count` that only decode while an arrival is awaited: schedules may do without them.
     paid
         Weights x times of the tokens that are out.
     """
@@ -68,6 +74,7 @@ class Choices:
     event: int
     joinable: bool = True
     least: int = 0
+    idle: Units | int = 0
     paid: Units = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +82,8 @@ class Choices:
 
     def chosen(self, order: Units) -> Choices:
         """Return the choices at some places, in that order."""
-        some = replace(self, units=self.units[order], count=self.count[order], time=self.time[order])
+        idle = self.idle if isinstance(self.idle, int) else self.idle[order]
+        some = replace(self, units=self.units[order], count=self.count[order], time=self.time[order], idle=idle)
         some.paid = self.paid[order]
         return some
 
@@ -83,10 +91,11 @@ class Choices:
 class Transitions:
     """The events that may come next."""
 
-    def __init__(self, pool: Pool, sets: Sets, *, last_tokens: bool) -> None:
+    def __init__(self, pool: Pool, sets: Sets, aim: str) -> None:
         self.pool = pool
         self.sets = sets
-        self.last_tokens = last_tokens
+        self.aim = aim
+        self.last_tokens = aim == LAST
         self.available = [self._arrived_units(b) for b in range(len(pool.arrivals) + 1)]
         self.place = {member.index: i for i, member in enumerate(pool.members)}
 
@@ -99,6 +108,10 @@ class Transitions:
 
     def after(self, label: Label) -> Iterator[Choices]:
         """Yield the choices for every event that may come next."""
+        for choices in self._all_after(label):
+            yield fullest(choices) if self.aim == END else choices
+
+    def _all_after(self, label: Label) -> Iterator[Choices]:
         for member in self.sets[label.done].rest:
             if self.here(member, label.arrived):
                 yield from self._first_token(label, member)
@@ -134,7 +147,7 @@ class Transitions:
 
     def _worked(self, label: Label, units: int, work: int, pooled: Units, count: Units) -> Units:
         """Return base x iterations + the exact work of whole prefills + the least work of the units beyond."""
-        return self.pool.base * (label.iterations + count) + work + self.pool.work(pooled - units)
+        return self.pool.base * (label.needed + count) + work + self.pool.work(pooled - units)
 
     def _starts_in_time(self, label: Label, units: Units, count: Units) -> Units:
         """Return whether the last of the iterations may start before the next arrival."""
@@ -161,7 +174,10 @@ class Transitions:
         pool, when = self.pool, self.pool.arrivals[label.arrived]
         units = np.arange(label.units, self.available[label.arrived] + 1)
         if label.time >= when:
-            units = units[:1]
+            passed = bisect_right(pool.arrivals, label.time)
+            now = np.array([label.units]), np.zeros(1, dtype=np.int64), np.array([label.time])
+            yield Choices(*now, label.done, passed, AWAITED, joinable=False)
+            return
         count = pool.iterations(longest(label.live), 0)[units - label.units]
         count[0] = 0  # no units, no iteration
         keep = self._starts_in_time(label, units, count)
@@ -171,18 +187,30 @@ class Transitions:
         room = np.maximum(0, when - busy)
         more = np.zeros(units.size, dtype=np.int64)
         if label.live:
-            left = np.int64(label.live[0][0] if self.last_tokens else longest(label.live)) - count
-            possible = left >= 0
+            left = (label.live[0][0] if self.last_tokens else longest(label.live)) - count
+            possible = left >= 0  # a last token would have been the next event
+            if not self.last_tokens:
+                left, possible = np.maximum(left, 0), np.ones(units.size, dtype=bool)
             units, count, busy, room, left = (x[possible] for x in (units, count, busy, room, left))
             more = np.minimum(room // pool.base, left)
             across = (room > more * pool.base) & (more < left)
             if across.any():
                 late = more[across] + 1
                 yield Choices(units[across], count[across] + late, busy[across] + late * pool.base, label.done,
-                              label.arrived + 1, AWAITED, joinable=False)
+                              label.arrived + 1, AWAITED, joinable=False, idle=late)
         if units.size:
             yield Choices(units, count + more, np.maximum(busy, when), label.done, label.arrived + 1, AWAITED,
-                          joinable=False)
+                          joinable=False, idle=more)
+
+
+def fullest(choices: Choices) -> Choices:
+    """Return, per number of iterations, the choice with the most units.
+
+    Proof for the end: the work that is done now need not be done later, and no event but the end has a price.
+    """
+    order = np.lexsort((choices.units, choices.count))
+    last = np.append(choices.count[order][1:] != choices.count[order][:-1], True)
+    return choices.chosen(order[last])
 
 
 def longest(live: Live) -> int:

@@ -7,7 +7,7 @@ same units are never worse: an iteration that is left out can be put after the n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
@@ -15,7 +15,7 @@ from itertools import count
 import numpy as np
 
 from instances.units import PS_PER_US
-from solver.pooled.events import AWAITED, FINISHED, START, Choices, Label, Live, Marks, Transitions, longest
+from solver.pooled.events import AWAITED, END, FINISHED, LAST, START, Choices, Label, Live, Marks, Transitions, longest
 from solver.pooled.pool import Pool, Units
 from solver.pooled.remaining import remaining
 from solver.pooled.sets import Sets
@@ -46,10 +46,12 @@ class Relaxation:
     ----------
     pool, sets
         Of the problem.
-    last_tokens
-        Whether last tokens are weighted (E2E) or first ones (TTFT).
+    aim
+        `FIRST` or `LAST`: the sum of weighted times of first or of last tokens; `END`: the time of the very last one.
     cutoff
         Amounts (ps, absolute token times) from which on labels do not matter, None without one.
+    narrow
+        Only so many first tokens may be the next one: good paths are found early, but nothing is proved.
 
     Attributes
     ----------
@@ -57,12 +59,16 @@ class Relaxation:
         Labels that have been expanded, parents before children.
     """
 
-    def __init__(self, pool: Pool, sets: Sets, *, last_tokens: bool, cutoff: int | None = None) -> None:
+    def __init__(
+        self, pool: Pool, sets: Sets, aim: str, *, cutoff: int | None = None, narrow: int | None = None
+    ) -> None:
         self.pool = pool
         self.sets = sets
-        self.last_tokens = last_tokens
+        self.aim = aim
+        self.last_tokens = aim == LAST
         self.cutoff = cutoff
-        self.transitions = Transitions(pool, sets, last_tokens=last_tokens)
+        self.narrow = narrow
+        self.transitions = Transitions(pool, sets, aim)
         self.everything = (1 << len(pool.members)) - 1
         self.exact_work = any(sets.works[m.index] > pool.plain_work(m) + PS_PER_US for m in pool.members)
         self.heap: list[tuple[int, int, int, Label | Pending]] = []
@@ -81,7 +87,7 @@ class Relaxation:
                 live.append((member.decodes, member.weight if self.last_tokens else 0))
                 paid += member.weight * member.decode_ps if self.last_tokens else 0
         alive = self._alive(live)
-        return Label(0, 0, paid, 0, 0, self.sets[done].units, done, 0, False, False, (), alive, -1, START)
+        return Label(0, 0, paid, 0, 0, 0, self.sets[done].units, done, 0, False, False, (), alive, -1, START)
 
     def _alive(self, live: list[tuple[int, int]]) -> Live:
         """Return the requests still live, in order; the longest one alone where only first tokens count."""
@@ -104,8 +110,9 @@ class Relaxation:
                 return False
             heappop(self.heap)
             if self._is_best(item):
-                self.settled.append(item)
-                self._expand(item, len(self.settled) - 1)
+                for pending in self._expand(item):
+                    self.stored += pending.estimate.size
+                    self._await(pending)
         return True
 
     def _is_complete(self, label: Label) -> bool:
@@ -124,6 +131,9 @@ class Relaxation:
         """The labels from the start to the best complete one; empty where none has been found."""
         if not self.heap or not isinstance(label := self.heap[0][3], Label) or not self._is_complete(label):
             return []
+        return self._path_to(label)
+
+    def _path_to(self, label: Label) -> list[Label]:
         path = [label]
         while path[-1].parent >= 0:
             path.append(self.settled[path[-1].parent])
@@ -137,18 +147,20 @@ class Relaxation:
 
     def _advance(self, pending: Pending) -> None:
         """Turn the best of the pending choices into a label."""
-        self._push(pending)
+        label = self._made(pending, pending.next)
+        if label is not None:
+            self._put(label)
         self.stored -= 1
         pending.next += 1
         if pending.next < pending.estimate.size:
             self._await(pending)
 
     def _is_best(self, label: Label) -> bool:
-        key, value = self._ranked(*label[2:12])
+        key, value = self._ranked(*label[2:13])
         return label.parent < 0 or value in self.front.get(key, [])
 
     def _ranked(
-        self, paid: int, time: int, iterations: int, units: int, done: int, arrived: int, joinable: bool, spare: bool,
+        self, paid: int, time: int, iterations: int, needed: int, units: int, done: int, arrived: int, joinable: bool, spare: bool,
         marks: Marks, live: Live
     ) -> tuple[object, tuple[int, ...]]:
         """Return what must be equal, and what is better the smaller it is, of two labels that are compared.
@@ -158,25 +170,41 @@ class Relaxation:
         """
         since = dict(marks)
         counts = tuple(-since.get(number, FREE) for number in range(arrived))
-        works = (iterations, units) if self.exact_work else ()
+        works = (needed, units) if self.exact_work else ()
+        if self.aim == END:  # the work that is done need not be done later
+            time -= int(self.pool.work(units))
         if self.last_tokens:
             return (done, arrived, joinable, spare, live), (time, paid, -units, *counts, *works)
         return (done, arrived, joinable, spare), (time, paid, -units, longest(live), *counts, *works)
 
-    def _expand(self, label: Label, number: int) -> None:
+    def _expand(self, label: Label) -> Iterator[Pending]:
+        """Settle a label and yield what may come after it."""
+        number = len(self.settled)
+        self.settled.append(label)
         for choices in self.transitions.after(label):
+            if self.narrow is not None and not self._is_likely(label, choices.event):
+                continue
             self._pay(label, choices)
             estimate = np.maximum(choices.paid + remaining(self, label, choices), label.estimate)
             order = np.argsort(estimate, kind="stable")
             if self.cutoff is not None:
                 order = order[: np.searchsorted(estimate[order], self.cutoff)]
             if order.size:
-                self.stored += order.size
-                self._await(Pending(label, number, choices.chosen(order), estimate[order]))
+                yield Pending(label, number, choices.chosen(order), estimate[order])
+
+    def _is_likely(self, label: Label, event: int) -> bool:
+        """Return whether an event is no first token, or one of the likely ones: many decodes, or few units."""
+        if event < 0:
+            return True
+        here = [m for m in self.sets[label.done].rest if self.transitions.here(m, label.arrived)]
+        here.sort(key=lambda m: (-m.decodes if self.aim == END else m.units, m.index))
+        return self.pool.members[event] in here[: self.narrow]
 
     def _pay(self, label: Label, choices: Choices) -> None:
         """Add what the event costs to what has been paid: weights x token times."""
         choices.paid += label.paid
+        if self.aim == END:
+            return
         if choices.event >= 0:
             member = self.pool.members[choices.event]
             if self.last_tokens:
@@ -186,9 +214,9 @@ class Relaxation:
         for left, weight in label.live:
             choices.paid += np.where(choices.count == left, weight * choices.time, 0)
 
-    def _push(self, pending: Pending) -> None:
-        """Make a label of the next choice, unless a known one is at least as good."""
-        label, choices, n = pending.label, pending.choices, pending.next
+    def _made(self, pending: Pending, n: int) -> Label | None:
+        """Return the label of a choice, None where a known one is at least as good."""
+        label, choices = pending.label, pending.choices
         units, run = int(choices.units[n]), int(choices.count[n])
         live = [(left - run, weight) for left, weight in label.live]
         marks = [(number, since + units - label.units) for number, since in label.marks]
@@ -197,19 +225,20 @@ class Relaxation:
             live.append((member.decodes, member.weight if self.last_tokens else 0))
         elif choices.event == AWAITED:
             marks.append((label.arrived, 0))
+        idle = choices.idle if isinstance(choices.idle, int) else int(choices.idle[n])
         state = (
-            int(choices.paid[n]), int(choices.time[n]), label.iterations + run, units, choices.done, choices.arrived,
-            choices.joinable, _has_spare(label, choices, units),
+            int(choices.paid[n]), int(choices.time[n]), label.iterations + run, label.needed + run - idle, units, choices.done, choices.arrived,
+            choices.joinable, self.aim != END and self.pool.rate > 0 and _has_spare(label, choices, units),
             tuple(mark for mark in marks if self._matters(mark, choices.done, units)), self._alive(live),
         )
         key, value = self._ranked(*state)
         known = self.front.setdefault(key, [])
         if any(all(a <= b for a, b in zip(other, value, strict=True)) for other in known):
-            return
+            return None
         known[:] = [other for other in known if not all(b <= a for a, b in zip(other, value, strict=True))]
         known.append(value)
         order = -choices.done.bit_count()
-        self._put(Label(int(pending.estimate[n]), order, *state, pending.number, choices.event))
+        return Label(int(pending.estimate[n]), order, *state, pending.number, choices.event)
 
     def _matters(self, mark: tuple[int, int], done: int, units: int) -> bool:
         """Return whether units of requests not yet done were processed before an arrival."""
@@ -222,7 +251,7 @@ def _has_spare(label: Label, choices: Choices, units: int) -> bool:
     """Return whether a unit was processed before the event that could be processed after it.
 
     Where one was, the next block of iterations has to be full. Proof: else move that unit there; the event comes
-    earlier or at the same time, and nothing later changes. Moves go one way, so they end.
+    earlier, and nothing later changes: a path without that rule is worse, as its tokens have weights.
     """
     if choices.event == AWAITED or not (label.spare or units > label.units):
         return False

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
-from instances.instance import Instance
 from instances.schedule import Schedule
-from solver.pooled.labels import Label
+from instances.units import PS_PER_US
+from solver.pooled.events import Label
 from solver.pooled.pool import Pool
 from solver.problem import Job
 from solver.timing import Batch, durations, earliest
@@ -30,105 +31,108 @@ class Plan:
         self.problem = pool.problem
         self.gap_us = gap_us
         self.path = path
-        order = [label.event for label in path if label.event >= 0]
-        self.order = [self.problem.jobs[pool.members[place].index] for place in order]
+        self.order = [self._job(label.event) for label in path if label.event >= 0]
         self.left = {job.index: job.left for job in self.problem.jobs}
-        self.decodes = {job.index: job.decodes for job in self.problem.jobs}
-        self.live = {job.index for job in self.problem.jobs if not job.left}
+        self.decodes = {job.index: 0 if job.left else job.decodes for job in self.problem.jobs}
         self.batches: list[Batch] = []
         self.processed = path[0].units
+        self.computed: dict[str, int] = {}
+        self.contexts: list[int] = []
+
+    def _job(self, place: int) -> Job:
+        return self.problem.jobs[self.pool.members[place].index]
 
     def schedule(self) -> Schedule | None:
         """Return the schedule at its earliest times under the gap limit, None where there is none."""
-        for before, label in zip(self.path, self.path[1:], strict=False):
+        for before, label in pairwise(self.path):
             self._follow(before, label)
-        while any(self.decodes[i] for i in self.live) or any(self.left.values()):
-            if not self._iterate(None, self.pool.total, ()):
+        everyone = len(self.pool.arrivals)
+        while any(self.left.values()) or any(self.decodes.values()):
+            if not self._iterate(self._unfinished, self.pool.total, everyone):
                 return None
-        instance: Instance = self.problem.instance
+        instance = self.problem.instance
         limits = {} if self.gap_us is None else {r.id: self.gap_us for r in instance.requests}
         return earliest(instance, durations(instance, self.batches, "exact"), limits)
 
+    @property
+    def _unfinished(self) -> Job | None:
+        return next((job for job in self.order if self.left[job.index]), None)
+
     def _follow(self, before: Label, label: Label) -> None:
-        arrived = label.arrived if label.event == -2 else before.arrived
-        here = [m.index for m in self.pool.members if self._here(m.arrival, before.arrived)]
+        """Append the iterations between two labels."""
         count = label.iterations - before.iterations
         if label.event < 0:
             for _ in range(count):
-                self._iterate(None, label.units, here)
+                self._iterate(None, label.units, before.arrived)
             return
-        job = self.problem.jobs[self.pool.members[label.event].index]
-        if not count and self.batches and self._joins(job):
+        job = self._job(label.event)
+        if not count and self._joins(job):
             return
-        while self.left[job.index]:
-            if not self._iterate(job, label.units, here):
-                return
-        del arrived
-
-    def _here(self, arrival: int, arrived: int) -> bool:
-        return arrived == len(self.pool.arrivals) or arrival < self.pool.arrivals[arrived]
+        while self.left[job.index] and self._iterate(job, label.units, before.arrived):
+            pass
 
     def _joins(self, job: Job) -> bool:
-        """Put the end of a prefill into the last batch if it fits."""
-        prefill, decode = self.batches[-1]
-        chunks = {**prefill, job.request.id: prefill.get(job.request.id, 0) + self.left[job.index]}
-        ended = [i for i in self.live if self.problem.jobs[i].request.id not in decode]
-        if not self._fits(chunks, decode, bool(decode)) or not ended:
+        """Put the end of a prefill into the last batch, if it fits."""
+        if not self.batches:
             return False
-        self.batches[-1] = (chunks, decode)
-        self.processed += self.left[job.index] // self.pool.unit
-        self._end(job)
+        chunks, decode = self.batches[-1]
+        more = {**chunks, job.request.id: chunks.get(job.request.id, 0) + self.left[job.index]}
+        if not self._fits(more):
+            return False
+        self.batches[-1] = (more, decode)
+        self._prefilled(job, self.left[job.index])
         return True
 
-    def _end(self, job: Job) -> None:
-        self.left[job.index] = 0
-        self.live.add(job.index)
+    def _prefilled(self, job: Job, tokens: int) -> None:
+        self.left[job.index] -= tokens
+        self.processed += tokens // self.pool.unit
+        if not self.left[job.index]:
+            self.decodes[job.index] = job.decodes
 
-    def _fits(self, chunks: dict[str, int], decode: Sequence[str], live: bool) -> bool:  # type: ignore[type-arg]
-        """Return whether a batch is within the budget and, where some request is live, the gap limit."""
-        tokens = sum(chunks.values()) + len(decode)
-        if tokens > self.pool.full_tokens:
+    def _begin(self) -> tuple[str, ...]:
+        """Begin an iteration in which every running request decodes, and return their ids."""
+        jobs = self.problem.jobs
+        self.computed = {job.request.id: job.held + job.left - self.left[job.index] for job in jobs}
+        running = [job for job in jobs if self.decodes[job.index]]
+        self.contexts = [job.peak - self.decodes[job.index] + 1 for job in running]
+        for job in running:
+            self.decodes[job.index] -= 1
+        return tuple(job.request.id for job in running)
+
+    def _fits(self, chunks: Mapping[str, int]) -> bool:
+        """Return whether the iteration keeps the budget and, beside decodes, the gap limit."""
+        if sum(chunks.values()) + len(self.contexts) > self.problem.engine.max_num_batched_tokens:
             return False
-        if not live or self.gap_us is None:
+        if not self.contexts or self.gap_us is None:
             return True
-        return durations(self.problem.instance, [*self.batches, (chunks, tuple(decode))], "").iterations[-1].duration_us <= self.gap_us
+        spans = [(self.computed[name], self.computed[name] + tokens) for name, tokens in chunks.items()]
+        return self.problem.cost.duration_us(spans, self.contexts) <= self.gap_us
 
-    def _iterate(self, job: Job | None, target: int, here: Sequence[int]) -> bool:
-        """Append one iteration: all live requests decode, `job` goes first, then others until the target."""
-        working = sorted(i for i in self.live if self.decodes[i])
-        decode = tuple(self.problem.jobs[i].request.id for i in working)
+    def _iterate(self, job: Job | None, target: int, arrived: int) -> bool:
+        """Append one iteration: running requests decode, `job` is prefilled first, others until the target."""
+        decode = self._begin()
         chunks: dict[str, int] = {}
-        unit = self.pool.unit
-        queue = [job, *self.order] if job is not None else list(self.order)
-        wanted = target - self.processed
-        ends = None
-        for other in queue:
-            if other is None or other.index in self.live or (here and other.index not in here):
+        for other in [job, *self.order] if job is not None else self.order:
+            name = other.request.id
+            if name in chunks or not self.left[other.index] or not self._is_here(other, arrived):
                 continue
-            name, done = other.request.id, 0
-            if name in chunks:
-                continue
-            whole = self.left[other.index] // unit
-            while done < whole and (wanted > 0 or other is job):
-                if not self._fits({**chunks, name: unit * (done + 1)}, decode, bool(working)):
-                    break
-                done += 1
-                wanted -= 1
-            if done:
-                chunks[name] = unit * done
-            if other is job and done == whole and self._fits({**chunks, name: self.left[other.index]}, decode, bool(working)):
-                chunks[name] = self.left[other.index]
-                ends = other
-        if not chunks and not decode:
-            return False
-        self.batches.append((chunks, decode))
-        for i in working:
-            self.decodes[i] -= 1
-        names = {j.request.id: j for j in self.order}
-        for name, tokens in chunks.items():
-            self.left[names[name].index] -= tokens
-            self.processed += tokens // unit
-        if ends is not None:
-            self._end(ends)
-        self.live = {i for i in self.live if self.decodes[i] or True}
-        return True
+            wanted = self.left[other.index] if other is job else self.pool.unit * max(0, target - self.processed)
+            tokens = self._most(other, chunks, wanted, ends=other is job)
+            if tokens:
+                chunks[name] = tokens
+                self._prefilled(other, tokens)
+        if chunks or decode:
+            self.batches.append((chunks, decode))
+        return bool(chunks or decode)
+
+    def _is_here(self, job: Job, arrived: int) -> bool:
+        arrivals = self.pool.arrivals
+        return arrived == len(arrivals) or job.arrival * PS_PER_US < arrivals[arrived]
+
+    def _most(self, job: Job, chunks: Mapping[str, int], wanted: int, *, ends: bool) -> int:
+        """Return the most tokens of `job`, at most those wanted, that fit beside others; its end only if it may."""
+        unit, left = self.pool.unit, self.left[job.index]
+        sizes = [size for size in range(unit, min(wanted, left) + 1, unit) if size < left]
+        if ends:
+            sizes.append(left)
+        return next((size for size in reversed(sizes) if self._fits({**chunks, job.request.id: size})), 0)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from solver.pooled.events import END
 from solver.pooled.pool import Pool, Units
 
 if TYPE_CHECKING:
@@ -21,18 +22,48 @@ def remaining(search: Relaxation, label: Label, choices: Choices) -> Units:
         member = pool.members[choices.event]
         live.append((np.full(choices.units.size, member.decodes), member.weight))
     longest = np.max([left for left, _ in live], axis=0) if live else np.zeros(choices.units.size, dtype=np.int64)
+    if search.aim == END:
+        return _end(search, label, choices, longest)
     if not facts.rest:
         return _last_tokens(pool, choices, live) if search.last_tokens else np.zeros(choices.units.size, np.int64)
     need = np.maximum(0, facts.needed[None, :] - (choices.units - facts.units)[:, None])
     count = _iterations(pool, need, longest)
     times = choices.time[:, None] + pool.base * count + pool.work(need) + pool.rate * facts.tails[None, :]
-    worked = pool.base * (label.iterations + choices.count[:, None] + count) + facts.work + facts.works[None, :]
+    passed = label.needed + choices.count - choices.idle
+    worked = pool.base * (passed[:, None] + count) + facts.work + facts.works[None, :]
     times = np.maximum(np.maximum(times, worked), facts.alone[None, :])
     total: Units = times @ facts.weights
     if not search.last_tokens:
         return total
     total = total + sum(m.weight * (m.decodes * pool.base + m.decode_ps) for m in facts.rest)
     return total + _last_tokens(pool, choices, live) + _ridden(pool, facts, need, count, live)
+
+
+def _end(search: Relaxation, label: Label, choices: Choices, longest: Units) -> Units:
+    """Return the time of the last token of all, at least.
+
+    All units have to be processed, by requests of which the last one still decodes. A request i of the rest takes
+    `until` iterations or more to its first token, then as many as it decodes, and in these the others process
+    at most `live_units` each: if all units take c + decodes iterations, c full ones hold what these do not. Without
+    idling the time is base x iterations + all work, decodes included.
+    """
+    pool, facts = search.pool, search.sets[choices.done]
+    count, work = longest, 0
+    time = np.zeros(choices.units.size, dtype=np.int64)
+    if facts.rest:
+        spare = choices.units - facts.units
+        need = np.maximum(int(facts.needed[-1]) - spare, 0)
+        until = _iterations(pool, need[:, None], longest)[:, 0]
+        count = np.maximum(count, until + facts.decodes)
+        for member in facts.rest:
+            slow = need - pool.live_units * member.decodes
+            until = np.maximum(-(-np.maximum(member.units - spare, 0) // pool.full_units), -(-slow // pool.full_units))
+            count = np.maximum(count, np.maximum(until, 0) + member.decodes)
+        work = pool.work(need) + pool.rate * int(facts.tails[-1])
+        time += facts.end
+    time = np.maximum(time, choices.time + pool.base * count + work)
+    whole = search.sets[search.everything].work + sum(member.decode_ps for member in pool.members)
+    return np.maximum(time, pool.base * (label.needed + choices.count - choices.idle + count) + whole)
 
 
 def _last_tokens(pool: Pool, choices: Choices, live: list[tuple[Units, int]]) -> Units:

@@ -28,6 +28,8 @@ class Facts:
         Of the rest, the largest first.
     decodes
         The fewest decodes among the rest.
+    end
+        A time before which the last tokens of the rest are not all out, each alone.
     """
 
     units: int
@@ -39,6 +41,7 @@ class Facts:
     alone: Units
     weights: Units
     decodes: int
+    end: int
 
 
 class Sets:
@@ -68,6 +71,7 @@ class Sets:
             alone=self._earliest(rest),
             weights=-np.sort(-np.array([m.weight for m in rest], dtype=np.int64)),
             decodes=min((m.decodes for m in rest), default=0),
+            end=max((self._alone(m) + self.pool.base * m.decodes for m in rest), default=0),
         )
 
     def _earliest(self, rest: list[Member]) -> Units:

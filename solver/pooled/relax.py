@@ -1,0 +1,115 @@
+"""What the pooled relaxation says about an optimum: a lower bound, and a schedule that is often close to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from instances.schedule import Schedule
+from instances.units import PS_PER_US
+from solver.pooled.events import END, FIRST, LAST, Label
+from solver.pooled.labels import LOOKS, Relaxation
+from solver.pooled.plan import Plan
+from solver.pooled.pool import Pool
+from solver.pooled.sets import Sets
+from solver.problem import Job, Problem
+from solver.run import Clock
+
+AIMS = {"mean_ttft": FIRST, "mean_e2e": LAST, "weighted_e2e": LAST, "makespan": END}
+"""Objectives that the relaxation bounds, and what they weigh."""
+NARROW = (1, 2, 3)
+"""How many first tokens may be next, in the dives that come before the search for the optimum."""
+DIVE_SHARE = 0.15
+"""Share of the time left for one dive."""
+WORK = 1e-3
+"""Units of work that one label counts for."""
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """What the relaxation said.
+
+    Parameters
+    ----------
+    bound
+        No schedule has a smaller amount (µs); where the cutoff was reached, that is the cutoff.
+    schedule
+        One that follows the relaxation's optimum, None where it was not found.
+    """
+
+    bound: int
+    schedule: Schedule | None
+
+
+class Relaxer:
+    """Relaxations of one problem for one objective and gap limit.
+
+    Parameters
+    ----------
+    problem, name
+        What.
+    gap_us
+        Largest TBT gap that every wanted schedule obeys, None without one.
+    """
+
+    def __init__(self, problem: Problem, name: str, gap_us: int | None) -> None:
+        self.problem = problem
+        self.gap_us = gap_us
+        self.aim = AIMS[name]
+        self.weights = {job.index: self._weight(name, job) for job in problem.jobs}
+        piece = max(problem.cost.pieces, key=lambda p: p.base_us * PS_PER_US + p.prefill_ps * problem.engine.largest_chunk)
+        self.pool = Pool(problem, piece, gap_us, self.weights)
+        works = {job.index: problem.prefill_curve(piece, job)[-1] for job in problem.jobs}
+        self.sets = Sets(self.pool, works)
+        arrivals = sum(self.weights[job.index] * job.arrival for job in problem.jobs)
+        times = 1 if self.aim == END else sum(self.weights.values())
+        self.shift = arrivals * PS_PER_US + times * self.pool.slack_ps
+
+    def _weight(self, name: str, job: Job) -> int:
+        if self.aim == END:
+            return 0
+        if name == "mean_ttft":
+            return 0 if job.request.starts_in_decode else 1
+        return job.request.weight if name == "weighted_e2e" else 1
+
+    def amount(self, relaxed_ps: int) -> int:
+        """Return the least amount in µs that a relaxed optimum allows."""
+        return -(-(relaxed_ps - self.shift) // PS_PER_US)
+
+    def cutoff(self, best: int | None) -> int | None:
+        """Return the relaxed amounts in ps from which on no schedule is better than `best` µs."""
+        return None if best is None else (best - 1) * PS_PER_US + self.shift + 1
+
+    def solve(self, best: int | None, clock: Clock) -> Relaxed:
+        """Search for an optimum that may be better than `best`."""
+        search = self._search(best)
+        search.run(self._stop(clock))
+        bound = 0 if search.bound is None else max(0, self.amount(search.bound))
+        return Relaxed(bound, self._planned(search.path))
+
+    def dive(self, best: int | None, narrow: int, clock: Clock) -> Schedule | None:
+        """Return a schedule that follows a good path of the relaxation, None where none was found in time."""
+        search = self._search(best, narrow)
+        search.run(self._stop(clock))
+        return self._planned(search.path)
+
+    def _search(self, best: int | None, narrow: int | None = None) -> Relaxation:
+        return Relaxation(self.pool, self.sets, self.aim, cutoff=self.cutoff(best), narrow=narrow)
+
+    def _stop(self, clock: Clock) -> Callable[[], bool]:
+        def stop() -> bool:
+            clock.charge(LOOKS * WORK)
+            return not clock.left_s
+
+        return stop
+
+    def _planned(self, path: list[Label]) -> Schedule | None:
+        return Plan(self.pool, path, self.gap_us).schedule() if path else None
+
+
+def relaxer(problem: Problem, name: str, limits: Mapping[str, int]) -> Relaxer | None:
+    """Return the relaxations for an objective under limits in µs, None where they do not apply."""
+    if name not in AIMS:
+        return None
+    found = Relaxer(problem, name, limits.get("max_tbt"))
+    return found if found.pool.applies else None
