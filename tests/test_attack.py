@@ -92,6 +92,26 @@ def test_every_simpler_instance_is_valid_and_smaller_and_every_change_stays_with
             assert simpler.instance("simpler").requests
 
 
+def test_a_kv_pool_always_holds_the_largest_request() -> None:
+    rng, ranges = random.Random(0), Ranges(requests=3, prompt=9, output=5, kv=6, preemption="swap")
+    pools = set()
+    for _ in range(40):
+        instance = changed(drawn(rng, ranges), rng, ranges).instance("pool")
+        pools.add(instance.engine.num_kv_blocks)
+        assert instance.engine.preemption == "swap"
+    assert len(pools) > 4
+    with pytest.raises(InputError, match="none, recompute, swap, got 'maybe'"):
+        Ranges(preemption="maybe")
+
+
+def test_a_policy_that_evicts_is_compared_with_an_optimum_that_may_evict_as_often() -> None:
+    # known-trouble A9: r1 leaves once, both policy and optimum are over after 10 iterations.
+    instance = build([(0, 4, 6)] * 2, 8, num_kv_blocks=10, preemption="recompute")
+    for evictions, ratio in ((1, Fraction(1)), (0, None)):
+        verdict = judge(instance, Question(load_policy("vllm-v1"), "makespan", max_preemptions=evictions))
+        assert (verdict and verdict.ratio) == ratio
+
+
 def test_a_climb_ends_where_nothing_simpler_is_left() -> None:
     # One request of one token: no gap, so the optimum is 0 and nothing has a ratio; few instances are there to judge.
     ranges = Ranges(requests=1, arrival=0, prompt=1, output=1, budget=1, base=1, prefill=1, decode=0)
