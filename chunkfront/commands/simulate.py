@@ -47,6 +47,8 @@ def simulate(
     chosen = parse_policy(policy)
     output.check_writable_file(out, "--out")
 
+    from chunkfront.validate.blame import described
+    from chunkfront.validate.loading import names_a_class
     from heuristics.policy import PolicyError
     from heuristics.simulator import simulate as run_policy
     from heuristics.simulator import summarise
@@ -64,6 +66,10 @@ def simulate(
         run = run_policy(problem, chosen)
     except PolicyError as failure:
         raise InputError(str(failure), field="--policy") from None
+    except Exception as fault:
+        if isinstance(fault, InputError) or not names_a_class(policy):
+            raise
+        raise InputError(f"fails: {described(fault)}", field="--policy") from fault
     if out is not None:
         output.write_file(out, run.schedule.to_json())
         output.message(f"wrote {out}")
