@@ -84,7 +84,7 @@ def test_what_is_quickly_proved_is_proved_again(entry: BestKnown) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ENTRIES, ids=entry_id)
 def test_everything_is_proved_again(entry: BestKnown) -> None:
-    result = solve(instance_of(entry.instance), entry.metric, time_limit=60)
+    result = solve(instance_of(entry.instance), entry.metric, time_limit=60, workers=2)
     assert result.bound_amount is not None
     assert result.bound_amount <= entry.amount
     if entry.status == OPTIMAL:
