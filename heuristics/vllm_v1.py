@@ -103,7 +103,8 @@ class VllmV1(Policy):
             if plan.budget < 1 or plan.seats < 1:
                 return
             tokens = plan.tokens_for(request, cap)
-            if not tokens or (not self._chunking and tokens < _tokens_in_empty_batch(plan, request, cap)):
+            whole = 1 if request.decoding else min(request.remaining, cap)
+            if not tokens or (not self._chunking and whole > plan.budget):
                 return
             spare = plan.blocks - (self.watermark_blocks if running else 0)
             if self.reserve_full_isl and plan.need(request, request.remaining) > spare:
@@ -116,9 +117,3 @@ class VllmV1(Policy):
 
 def _urgency(request: RequestState) -> tuple[int, ...]:
     return request.priority, request.arrival_us, request.index
-
-
-def _tokens_in_empty_batch(plan: Plan, request: RequestState, cap: int) -> int:
-    if request.decoding:
-        return 1
-    return plan.limits.largest_allowed_chunk(request.remaining, min(cap, plan.limits.max_num_batched_tokens))

@@ -119,3 +119,14 @@ def test_without_the_full_sequence_test_a_prompt_enters_by_its_first_chunk():
     requests = loads("A(P3,O2) B(P4,O1)")
     assert table(play(requests, "vllm-v1:reserve_full_isl=false", 4, num_kv_blocks=6))["B"] == "p1 x p4*#"
     assert table(play(requests, "vllm-v1", 4, num_kv_blocks=6))["B"] == ". . p4*#"
+
+
+def test_without_chunking_a_threshold_does_not_cut_the_prompt_of_one_that_is_alone():
+    # 8 blocks of 1, both hold 4 after iteration 3. In 4 A takes one of B's, and B knows 2 + 3 tokens. Until A has ended
+    # they do not fit; then B is alone, the threshold has no effect, and 5 tokens exceed the budget of 4: it hangs.
+    load = loads("A(P2,O6) B(P2,O6)")
+    with pytest.raises(PolicyError, match="idle"):
+        play(load, "vllm-v1:long_prefill_token_threshold=3", 4, num_kv_blocks=8, enable_chunked_prefill=False)
+    # With a budget of 5 they are prefilled at once.
+    run = play(load, "vllm-v1:long_prefill_token_threshold=3", 5, num_kv_blocks=8, enable_chunked_prefill=False)
+    assert table(run)["B"] == "p2* d* d* x . . p5* d* d*#"
