@@ -57,8 +57,9 @@ class Model:
         self.objectives = Objectives(self.variables, complete=size.complete, longest_gap=gap)
         self.constraints = constraints_for(self.variables, complete=size.complete, no_pause=no_pause)
         self.constraints.add_all()
-        self.constraints.add_dominance()
-        if fixing is not None:
+        if fixing is None:
+            self.constraints.add_dominance()
+        else:
             Fixings(self.constraints, fixing).add_all()
         cuts.add_all(self.constraints, self.objectives, name, caps)
         self.amount = self.objectives.amount(name)
