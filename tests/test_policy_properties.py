@@ -49,7 +49,9 @@ REAL_ENGINES = (
     "vllm-v1",
     "vllm-v1:policy=priority,long_prefill_token_threshold=2",
     "vllm-v1:policy=priority,reserve_full_isl=false,watermark_blocks=1",
+    "vllm-v1:async_scheduling=true",
     "sglang",
+    "sglang:sticky_full=false,init_new_token_ratio=0.3",
     "sglang:enable_mixed_chunk=true,schedule_policy=hrrn,init_new_token_ratio=0,clip_max_new_tokens=1",
     "sglang:prefill_decode_interval=2,schedule_policy=random,chunked_prefill_size=3,max_running_requests=3",
     "sglang:enable_priority_scheduling=true,priority_scheduling_preemption_threshold=0,enable_mixed_chunk=true,"
