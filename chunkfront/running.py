@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 
 from chunkfront import options, output
 from chunkfront.compare import PolicyRun
@@ -90,7 +92,8 @@ def run_policy(instance: Instance, policy: str | Policy) -> PolicyRun:
     theirs = isinstance(policy, str) and names_a_class(policy)
     try:
         chosen = load_policy(policy)() if isinstance(policy, str) and theirs else policy
-        schedule = simulate(instance, chosen).schedule
+        with redirect_stdout(sys.stderr):  # what a scheduler prints is no answer of ours
+            schedule = simulate(instance, chosen).schedule
     except (PolicyError, InputError) as problem:
         return PolicyRun(name, failure=str(problem))
     except Exception as problem:

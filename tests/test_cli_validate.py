@@ -34,6 +34,19 @@ class Crashes(GreedyChunked):
         batch = super().schedule(state)
         return batch if state.iteration < 1 else batch[0]
 
+class Talks(GreedyChunked):
+    print("hello from the module")
+    def schedule(self, state):
+        print("hello from a pass")
+        return super().schedule(state)
+
+class Refuses(GreedyChunked):
+    def start(self, setup):
+        from instances.errors import InputError
+        if setup.limits.max_num_batched_tokens < 1000:
+            raise InputError("expected a larger budget")
+        super().start(setup)
+
 class Waits(GreedyChunked):
     def schedule(self, state):
         batch = super().schedule(state)
@@ -118,6 +131,28 @@ def test_warnings_fail_only_where_that_is_asked_for(bad: Path) -> None:
     rules = {(f["rule"], f["severity"]) for f in lenient.document["conformance"]["findings"]}
     assert ("empty-batch", "warning") in rules
     assert chunkfront("validate", f"{bad}:Waits", *FEW, "--policies", "none", "--strict").code == 1
+
+
+def test_what_a_scheduler_prints_is_no_part_of_the_answer(bad: Path) -> None:
+    talks = f"{bad}:Talks"
+    for args in (("validate", talks, *FEW), ("simulate", "chat", "--policy", talks),
+                 ("compare", "chat", "--metrics", "max_tbt", "--policies", talks)):  # fmt: skip
+        outcome = chunkfront(*args, "--json")
+        assert outcome.code == 0
+        assert outcome.document
+        assert "hello from a pass" in outcome.err
+        assert "hello" not in chunkfront(*args).out
+
+
+def test_refusing_an_instance_is_a_warning_and_refusing_all_of_them_an_error(bad: Path) -> None:
+    # chat has a budget of 512 tokens, `interference` one of more than 1000.
+    for instances, code, severity in ((("chat", "interference"), 0, "warning"), (("chat",), 1, "error")):
+        on = [word for name in instances for word in ("--on", name)]
+        outcome = chunkfront("validate", f"{bad}:Refuses", *on, "--policies", "none", "--json")
+        assert outcome.code == code
+        (finding,) = outcome.document["conformance"]["findings"]
+        assert (finding["rule"], finding["severity"]) == ("refuses-instance", severity)
+        assert "expected a larger budget" in finding["message"]
 
 
 def test_what_the_policy_declares_is_in_the_document() -> None:

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -68,7 +69,8 @@ class PolicySource:
             Where its constructor fails.
         """
         try:
-            return self.policy(**self.knobs)
+            with redirect_stdout(sys.stderr):
+                return self.policy(**self.knobs)
         except InputError:
             raise
         except Exception as problem:
@@ -175,8 +177,10 @@ def _from_file(path: Path, text: str) -> ModuleType:
 
 
 def _importing(load: Callable[[], ModuleType], what: str, text: str) -> ModuleType:
+    """Return a module; what it prints goes to stderr."""
     try:
-        return load()
+        with redirect_stdout(sys.stderr):
+            return load()
     except InputError:
         raise
     except (Exception, SystemExit) as problem:
