@@ -16,8 +16,6 @@ from solver.objectives import Objectives
 from solver.problem import Problem
 from solver.run import Progress
 
-LARGEST_MODEL = 3_000_000
-"""Largest estimated number of literals of a model; a larger one is not built."""
 ANY = 2**62
 """Passed as a bound by those who look for any schedule: nothing better is wanted."""
 
@@ -115,9 +113,3 @@ class Model:
                 if request.tbt_slo_us is not None and solver.value(met):
                     limits[request.id] = min(request.tbt_slo_us, limits.get(request.id, request.tbt_slo_us))
         return limits
-
-
-def estimated_size(problem: Problem, iterations: int) -> int:
-    """Return about how many literals a model over so many iterations has."""
-    tables = sum(problem.table_entries(job) for job in problem.jobs)
-    return iterations * tables * len(problem.cost.pieces)

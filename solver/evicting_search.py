@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from solver.bounds import Bounds
-from solver.build import ANY, estimated_size
+from solver.build import ANY
 from solver.evictions import evictions_are_useless, without_scarcity
 from solver.horizon import complete_horizon
 from solver.incumbent import Incumbents
 from solver.problem import Problem
 from solver.run import Clock
 from solver.search import SMALL_MODEL, Answer, Search
+from solver.size import estimated_size
 
 EASE_SHARE = 0.15
 """Share of the time left for each of the two problems without evictions that come before a large one with them."""

@@ -85,7 +85,7 @@ def solve(
     more = could_help(search, wanted.name, caps, answer) if fixing is None else None
     infeasible = answer.proved and answer.best is None
     why = conflict(search, limits or {}, max_preemptions) if infeasible and explain and fixing is None else ()
-    notes = eviction_notes(wanted.name, max_preemptions, more)
+    notes = eviction_notes(wanted.name, max_preemptions, more) + (() if answer.proved else search.guard.notes)
     result = _result(search, wanted, answer)
     return replace(result, conflict=why, notes=notes, more_preemptions_could_help=more)
 

@@ -15,13 +15,14 @@ from instances.instance import Instance
 from instances.objectives import amount_key
 from instances.schedule import Schedule
 from solver.bounds import Bounds
-from solver.build import LARGEST_MODEL, Model, estimated_size
+from solver.build import Model
 from solver.choices import Fixing
 from solver.evictions import problem_for
 from solver.hints import extract, finish, hint, timed
 from solver.horizon import PREFIX_METRICS, Horizon, complete_horizon, prefix_horizon, require_small_weights
 from solver.incumbent import Candidate, Incumbents
 from solver.run import Clock, Progress, Settings, search
+from solver.size import SizeGuard, estimated_size
 
 GROWTH = 1.25
 """Models grow from this multiple of the fewest iterations, by this factor."""
@@ -75,6 +76,7 @@ class Search:
         fixing: Fixing | None = None,
         tell: Progress | None = None,
     ) -> None:
+        self.guard = SizeGuard(instance)
         self.instance = instance
         self.settings = settings
         self.clock = clock
@@ -174,7 +176,7 @@ class Search:
             small_enough = estimated_size(self.problem, needed.iterations) <= SMALL_MODEL
             if small_enough or needed.iterations <= GROWTH * count:
                 return self._run(name, limits, answer, needed, clock)
-            if estimated_size(self.problem, count) > LARGEST_MODEL:
+            if self.guard.refuses(self.problem, count):
                 return answer
             before = answer.best
             small = replace(needed, iterations=count)
@@ -197,7 +199,7 @@ class Search:
 
         It is `conclusive` where no schedule needs more iterations, so that its bounds hold for all of them.
         """
-        if estimated_size(self.problem, size.iterations) > LARGEST_MODEL or not clock.left_s:
+        if not clock.left_s or self.guard.refuses(self.problem, size.iterations):
             return answer
         caps = self._caps(name, limits, answer.best)
         if answer.best is not None and conclusive:
