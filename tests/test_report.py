@@ -183,6 +183,15 @@ def test_a_frontier_without_points_has_a_page(document: Document, instance: Inst
     assert notes == [f"no point found: {status}"]
 
 
+def test_limits_that_conflict_are_named(document: Document, instance: Instance) -> None:
+    conflict = {"limit": "max_ttft", "kind": "metric", "value": 1.0, "unit": "ms", "matters": True, "needed": 6.0,
+                "bound": 6.0, "proved": True, "alone": True}  # fmt: skip
+    document |= {"points": [], "status": "INFEASIBLE", "complete": True, "conflict": [conflict], "wall_s": None}
+    page = page_of(document, instance)
+    assert "Why: no schedule keeps max_ttft <= 1 ms." in page.texts["conflict"]
+    assert "deterministic" in page.texts["verdict"]
+
+
 def test_three_axes_are_drawn_pair_by_pair(document: Document, instance: Instance) -> None:
     document["axes"].append("mean_ttft")
     document["units"].append("ms")
@@ -195,6 +204,7 @@ def test_three_axes_are_drawn_pair_by_pair(document: Document, instance: Instanc
     assert [layout[axis]["title"]["text"] for axis in ("xaxis3", "yaxis3")] == ["max_tbt (ms)", "mean_ttft (ms)"]
     proved = [trace for trace in page.data["figure"]["data"] if trace["name"] == "proved point"]
     assert len(proved) == 3
+    assert any(link.startswith("data:image/svg+xml") for link in page.links)
     assert "bound on mean_ttft" in page.tables["points"][0].cells
 
 
