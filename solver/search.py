@@ -21,6 +21,7 @@ from solver.evictions import problem_for
 from solver.hints import extract, finish, hint, timed
 from solver.horizon import PREFIX_METRICS, Horizon, complete_horizon, prefix_horizon, require_small_weights
 from solver.incumbent import Candidate, Incumbents
+from solver.intervals.search import by_intervals
 from solver.run import Clock, Progress, Settings, search
 from solver.size import SizeGuard, estimated_size
 
@@ -118,6 +119,8 @@ class Search:
         best = self.incumbents.best(key, limits)
         answer = Answer(best, bound, best is not None and best.amounts[key] <= bound)
         try:
+            if not answer.proved and self.fixing is None and by_intervals(self, key, limits, answer, clock):
+                return answer
             if not answer.proved and self._ends_freely and PREFIX_METRICS.issuperset({key, *limits}):
                 answer = self._prefix(key, limits, answer, clock)
             if not answer.proved:
