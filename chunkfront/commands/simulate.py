@@ -57,7 +57,10 @@ def simulate(
     if sweep is not None:
         from chunkfront.sweep import parse_sweep
 
-        return _show_sweep(problem, parse_sweep(sweep, [chosen.spec]), out, summary=summary, json=json)
+        swept = parse_sweep(sweep, [policy])
+        if swept.policies[0].spec != chosen.spec:
+            raise InputError.expected(f"a sweep of {chosen.spec}, the --policy", sweep, "--sweep")
+        return _show_sweep(problem, swept, out, summary=summary, json=json)
     if summary and out is not None:
         raise InputError.expected("no --out beside it: there is no schedule to write", str(out), "--summary")
     with _faults_told(policy):
