@@ -123,7 +123,7 @@ class Lagrangian:
         count, family = len(self.costs[i]), self.families[k]
         profile = family.profiles[i] if prices.dtype == np.int64 else self._floats[k][i]
         if not len(profile):
-            return np.zeros(count, dtype=prices.dtype)
+            return 0 * prices[:count]
         first = self.before + family.offsets[i]
         return _correlate(prices[first : first + count + len(profile) - 1], profile, "valid")
 
