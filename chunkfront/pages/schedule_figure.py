@@ -177,12 +177,15 @@ def _marks(timeline: Timeline, size: int) -> Iterator[Any]:
             xs += [max(gap.start_us, timeline.start_us) / size, gap.end_us / size, None]
             ys += [y, y, None]
         words = [stall_words(gap) for gap in timeline.stalls]
-        yield Scatter(x=xs, y=ys, mode="lines+markers+text", name=stall_rule(timeline), cliponaxis=False,
-                      marker={"symbol": "line-ns-open", "size": 8, "color": "black"}, textfont={"size": 10},
-                      text=[text for word in words for text in ("", f" {word}", "")], textposition="middle right",
+        yield Scatter(x=xs, y=ys, mode="lines+markers", name=stall_rule(timeline),
+                      marker={"symbol": "line-ns-open", "size": 8, "color": "black"},
                       hovertext=[text for word in words for text in (word, word, "")],
                       line={"color": "black", "width": 1.5},
                       hovertemplate="gap of %{hovertext}<extra></extra>")  # fmt: skip
+        # a trace of their own: plotly mixes up texts of which some are empty when it draws anew
+        yield Scatter(x=xs[1::3], y=ys[1::3], mode="text", text=[f" {word}" for word in words], showlegend=False,
+                      textposition="middle right", textfont={"size": 10}, cliponaxis=False, hoverinfo="skip",
+                      name="length of stalls")  # fmt: skip
     evicted = [(moment / size, at + MIDDLE) for at, row in enumerate(timeline.rows) for moment in row.evictions]
     if evicted:
         marker = {"symbol": "x", "size": 9, "color": "#922b21"}
