@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chunkfront.attack import judge as judging
+from chunkfront.attack import search as searching
 from chunkfront.attack.genes import Genes, Ranges, changed, drawn, smaller
-from chunkfront.attack.judge import Question, judge
+from chunkfront.attack.judge import Question, Verdict, judge
 from chunkfront.attack.search import Attack, Find
 from chunkfront.validate.loading import load_policy
 from heuristics.simulator import simulate
@@ -68,6 +70,21 @@ def test_the_same_seed_finds_the_same_and_another_one_something_else(find: Find)
 def test_shrinking_keeps_the_ratio(find: Find) -> None:
     assert find.verdict is not None
     assert find.verdict.ratio >= find.first_ratio >= 5
+
+
+def test_stopped_by_the_user_it_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def twelve(*question: Any) -> Verdict | None:
+        calls.append(question)
+        if len(calls) > 12:
+            raise KeyboardInterrupt
+        return judge(*question)
+
+    monkeypatch.setattr(searching, "judge", twelve)
+    stopped = attacked(seed=3)
+    assert (stopped.interrupted, stopped.finished) == (True, False)
+    assert stopped.verdict is not None
 
 
 def size(genes: Genes) -> int:
