@@ -52,9 +52,9 @@ def main() -> None:
             continue
         for metric in METRICS:
             old = entries.get((key, metric))
-            if old is not None and old.fingerprint != fingerprint(instance):
+            if old is not None and (options.again or old.fingerprint != fingerprint(instance)):
                 old = None
-            if old is None or options.again or old.status != OPTIMAL:
+            if old is None or old.status != OPTIMAL:
                 old = found(key, instance, metric, old, options.time_limit, options.workers)
             if old is not None:
                 known[key, metric] = old
@@ -78,6 +78,8 @@ def found(
     assert result.value is not None
     assert result.bound is not None
     assert not violations(instance, result.schedule)
+    if old is not None and not old.bound_amount <= result.amount >= result.bound_amount <= old.amount:
+        raise SystemExit(f"{key} {metric}: contradicts what is known ({old.bound} .. {old.value}): try --again")
     if old is not None and result.status != OPTIMAL and (
         result.amount - result.bound_amount >= old.amount - old.bound_amount
     ):  # fmt: skip
