@@ -202,7 +202,7 @@ def test_random_choices_are_held_as_by_enumeration() -> None:
 
 
 def test_random_choices_under_every_feature_and_with_evictions_are_held_as_by_enumeration() -> None:
-    assert sum(check_random(seed, every_feature=True) for seed in range(24)) >= 12
+    assert sum(check_random(seed, every_feature=True) for seed in range(14)) >= 7
 
 
 @pytest.mark.slow
