@@ -38,7 +38,7 @@ def frontier_figure(found: FrontierFile) -> Figure:
     pairs = list(combinations(range(len(found.axes)), 2))
     figure = make_subplots(1, len(pairs), horizontal_spacing=0.08)
     for column, pair in enumerate(pairs, start=1):
-        traces = [*_stairs(found, pair), *_heuristics(found, pair), *_curves(found, pair), *_points(found, pair)]
+        traces = [*_stairs(found), *_heuristics(found, pair), *_curves(found, pair), *_points(found, pair)]
         for trace in traces:
             figure.add_trace(trace.update(showlegend=column == 1 and trace.showlegend is not False), 1, column)
         _axis(figure.update_xaxes, found, pair[0], column)
@@ -107,7 +107,7 @@ def _views(found: FrontierFile) -> list[dict[str, Any]]:
              "yanchor": "bottom", "pad": {"b": 4}, "font": {"size": 11}}]  # fmt: skip
 
 
-def _stairs(found: FrontierFile, pair: tuple[int, int]) -> Iterator[Any]:
+def _stairs(found: FrontierFile) -> Iterator[Any]:
     """Yield the edge of what can be reached; with more than two axes a projection has none."""
     from plotly.graph_objects import Scatter
 
