@@ -179,7 +179,7 @@ class Search:
             small_enough = estimated_size(self.problem, needed.iterations) <= SMALL_MODEL
             if small_enough or needed.iterations <= GROWTH * count:
                 return self._run(name, limits, answer, needed, clock)
-            if self.guard.refuses(self.problem, count):
+            if self.guard.refuses(self.problem, count, clock.left_s):
                 return answer
             before = answer.best
             small = replace(needed, iterations=count)
@@ -202,7 +202,7 @@ class Search:
 
         It is `conclusive` where no schedule needs more iterations, so that its bounds hold for all of them.
         """
-        if not clock.left_s or self.guard.refuses(self.problem, size.iterations):
+        if self.guard.refuses(self.problem, size.iterations, clock.left_s):
             return answer
         caps = self._caps(name, limits, answer.best)
         if answer.best is not None and conclusive:

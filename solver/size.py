@@ -19,6 +19,8 @@ LOOKED_UP = 10
 """Entries of a table that is looked up that take as much memory as one unit."""
 GROWING = 30
 """Iterations before one that take as much memory as one unit per request, in the rows that grow with them."""
+BUILDING_S = 2e-5
+"""Seconds that building one unit takes, at least."""
 ADVICE = (
     "A shorter window, fewer output tokens, a larger chunk_quantum, or a limit that ends schedules sooner (on makespan "
     "or E2E) makes it smaller."
@@ -65,11 +67,11 @@ class SizeGuard:
         require_searchable(instance)
         self._refused: str | None = None
 
-    def refuses(self, problem: Problem, iterations: int) -> bool:
-        """Return whether a model over so many iterations is too large."""
+    def refuses(self, problem: Problem, iterations: int, left_s: float) -> bool:
+        """Return whether a model over so many iterations is too large, or cannot be built in the time left."""
         units = model_units(problem, iterations)
         if units <= LARGEST_MODEL:
-            return False
+            return units * BUILDING_S > left_s
         self._refused = (
             f"No exact model was built that could decide it: {len(problem.jobs)} requests over {iterations:,} "
             f"iterations make about {units:,} literals, at most {LARGEST_MODEL:,} fit into 2 GiB of memory. Value and "
