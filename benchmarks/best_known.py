@@ -1,8 +1,9 @@
-"""Makes the library of best-known values: ``python -m benchmarks.best_known [--time-limit S] [--again]``.
+"""Makes the library of best-known values: ``python -m benchmarks.best_known [--time-limit S] [--again] [--only KEYS]``.
 
-Solves every objective of every instance of the library, one after the other, and writes ``instances/data/
-best_known.json`` after each. What is there and proved stays (``--again``: is proved anew); what is open is tried again,
-and the narrower answer is kept. Instances that the exact model refuses are named and left out.
+Solves every objective of every instance of the library, one after the other, and writes the file that is shipped,
+``instances/data/best_known.json``, after each instance. What is there and proved stays (``--again``: is proved anew);
+what is open is tried again, and the narrower answer is kept. Instances that the exact model refuses are named and left
+out.
 """
 
 from __future__ import annotations
@@ -40,19 +41,20 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="S", help="seconds of one solve")
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="threads of a solve")
     parser.add_argument("--again", action="store_true", help="prove again what is proved")
+    parser.add_argument("--only", default="", metavar="KEYS", help="instances whose keys stand in this comma list")
     options = parser.parse_args()
     there = json.loads(FILE.read_text(encoding="utf-8"))["entries"] if FILE.exists() else []
     entries = {(entry["instance"], entry["metric"]): BestKnown(**entry) for entry in there}
     known = {}
     for key in KEYS:
         instance = instance_of(key)
-        if len(instance.requests) < 2:
+        if len(instance.requests) < 2 or (options.only and key not in options.only.split(",")):
             continue
         for metric in METRICS:
             old = entries.get((key, metric))
-            if old is not None and old.fingerprint != fingerprint(instance):
+            if old is not None and (options.again or old.fingerprint != fingerprint(instance)):
                 old = None
-            if old is None or options.again or old.status != OPTIMAL:
+            if old is None or old.status != OPTIMAL:
                 old = found(key, instance, metric, old, options.time_limit, options.workers)
             if old is not None:
                 known[key, metric] = old
@@ -76,6 +78,8 @@ def found(
     assert result.value is not None
     assert result.bound is not None
     assert not violations(instance, result.schedule)
+    if old is not None and not old.bound_amount <= result.amount >= result.bound_amount <= old.amount:
+        raise SystemExit(f"{key} {metric}: contradicts what is known ({old.bound} .. {old.value}): try --again")
     if old is not None and result.status != OPTIMAL and (
         result.amount - result.bound_amount >= old.amount - old.bound_amount
     ):  # fmt: skip

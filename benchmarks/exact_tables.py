@@ -10,7 +10,7 @@ from benchmarks.runs import BROKEN, METHODS, MIP, OURS, PLAIN, Run, by_problem
 TITLES = {OURS: "chunkfront", PLAIN: "plain CP-SAT", MIP: "MIP, HiGHS"}
 HEADER = (
     f"{'window':19}{'problem':19}{'method':14}{'status':11}{'value ms':>10}{'bound ms':>10}{'gap %':>7}"
-    f"{'s':>8}{'MiB':>7}{'ratio':>9}"
+    f"{'s':>8}{'CPU s':>8}{'MiB':>7}{'ratio':>9}"
 )
 
 
@@ -20,11 +20,11 @@ def row(run: Run, ratio: float | None = None) -> str:
     if run.points is not None:
         numbers = [f"{run.points} points", f"{run.proved_points} proved"]
     gap = "-" if run.gap is None else f"{100 * run.gap:.1f}"
-    memory = "-" if run.memory_mib is None else f"{run.memory_mib:.0f}"
+    cpu, memory = ("-" if x is None else f"{x:.{n}f}" for x, n in ((run.cpu_s, 1), (run.memory_mib, 0)))
     times = "" if ratio is None else f"{'' if run.proved else '>'}x{ratio:.1f}"
     line = (
         f"{run.task.window:19}{run.task.problem:19}{TITLES[run.task.method]:14}{run.status:11}{numbers[0]:>10}"
-        f"{numbers[1]:>10}{gap:>7}{run.seconds:8.1f}{memory:>7}{times:>9}"
+        f"{numbers[1]:>10}{gap:>7}{run.seconds:8.1f}{cpu:>8}{memory:>7}{times:>9}"
     )
     return f"{line}  {run.note}" if run.note else line
 

@@ -105,13 +105,13 @@ class Baseline:
 def measured(task: Task) -> Run:
     """Return the run of a task, with its time and the memory of this process."""
     instance, load = Instance.read(task.file), os.getloadavg()[0]
-    started = time.monotonic()
+    started, cpu = time.monotonic(), time.process_time()
     try:
         run = ours(instance, task) if task.method == OURS else Baseline(instance, task).run()
     except InputError as error:
         run = Run(task, "REFUSED", 0.0, note=str(error))
-    seconds = time.monotonic() - started
-    return replace(run, seconds=round(seconds, 3), memory_mib=round(peak_memory_mib(), 1), load=round(load, 1))
+    seconds, cpu = round(time.monotonic() - started, 3), round(time.process_time() - cpu, 3)
+    return replace(run, seconds=seconds, cpu_s=cpu, memory_mib=round(peak_memory_mib(), 1), load=round(load, 1))
 
 
 if __name__ == "__main__":

@@ -85,6 +85,8 @@ class Run:
         Of a frontier.
     ends
         First point of a frontier in ms, which every method must agree on.
+    cpu_s
+        CPU seconds of all threads in the same time: on a machine that does other things too, the steadier figure.
     memory_mib
         Peak resident memory of the process that did nothing else.
     load
@@ -102,6 +104,7 @@ class Run:
     points: int | None = None
     proved_points: int | None = None
     ends: tuple[float, ...] | None = None
+    cpu_s: float | None = None
     memory_mib: float | None = None
     load: float | None = None
     note: str = ""

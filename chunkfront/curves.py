@@ -10,7 +10,7 @@ from typing import Any
 from chunkfront import output
 from chunkfront.compare import ComparedPolicy, PolicyRun, Rules, broken_rule, compare_with_frontier
 from chunkfront.running import GRACE_S, run_policy
-from chunkfront.sweep import Sweep, Variant, looser, shown
+from chunkfront.sweep import Sweep, Variant, failure_of, looser, shown
 from instances.instance import Instance
 from solver.result import Frontier
 
@@ -45,10 +45,17 @@ def run_variants(found: Sequence[Variant], *, deadline: float) -> tuple[list[Pol
                 elif time.monotonic() > deadline + GRACE_S:
                     runs.append(PolicyRun(variant.name, failure="not run within the time limit"))
                 else:
-                    runs.append(replace(run_policy(variant.instance, variant.policy), name=variant.name))
+                    runs.append(_run(variant, variant.instance))
     except KeyboardInterrupt:
         return runs, True
     return runs, False
+
+
+def _run(variant: Variant, instance: Instance) -> PolicyRun:
+    try:
+        return replace(run_policy(instance, variant.policy), name=variant.name)
+    except Exception as problem:
+        return PolicyRun(variant.name, failure=failure_of(variant.policy, problem))
 
 
 def curves(

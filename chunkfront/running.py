@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 
 from chunkfront import options, output
 from chunkfront.compare import PolicyRun
+from chunkfront.validate.blame import described
+from chunkfront.validate.loading import PolicySource, load_policy, names_a_class
 from heuristics.policy import Policy, PolicyError
 from heuristics.registry import make_policy, policy_names
 from instances.errors import InputError
@@ -21,6 +25,8 @@ GRACE_S = 5.0
 def parse_policies(text: str, option: str = "--policies") -> tuple[str, ...]:
     """Return the policies that a list names, ``all`` standing for every one without knobs; none for ``none``.
 
+    A scheduler of the user's own is named as ``module:Class`` or ``path/to/file.py:Class``.
+
     Raises
     ------
     InputError
@@ -30,16 +36,20 @@ def parse_policies(text: str, option: str = "--policies") -> tuple[str, ...]:
         return ()
     specs: list[str] = []
     for part in options.split_policies(text, option):
-        specs += policy_names() if part == "all" else [parse_policy(part, option).spec]
+        specs += policy_names() if part == "all" else [_source(part, option).text]
     if len(set(specs)) < len(specs):
         raise InputError.expected("each policy once", text, option)
     return tuple(specs)
 
 
 def parse_policy(text: str, option: str = "--policy") -> Policy:
-    """Return the policy of a text ``NAME[:key=value,...]``; errors name the option."""
+    """Return the policy of a text ``NAME[:key=value,...]``, or ``module:Class[:...]``; errors name the option."""
+    return _source(text, option)()
+
+
+def _source(text: str, option: str) -> PolicySource:
     try:
-        return make_policy(text)
+        return load_policy(text) if names_a_class(text) else PolicySource.of(make_policy(text))
     except InputError as problem:
         where = "" if problem.field == "policy" else f"{problem.field}: "
         raise InputError(where + problem.message, field=option) from None
@@ -79,10 +89,17 @@ def run_policy(instance: Instance, policy: str | Policy) -> PolicyRun:
     from heuristics.simulator import simulate
 
     name = policy if isinstance(policy, str) else policy.spec
+    theirs = isinstance(policy, str) and names_a_class(policy)
     try:
-        schedule = simulate(instance, policy).schedule
+        chosen = load_policy(policy)() if isinstance(policy, str) and theirs else policy
+        with redirect_stdout(sys.stderr):  # what a scheduler prints is no answer of ours
+            schedule = simulate(instance, chosen).schedule
     except (PolicyError, InputError) as problem:
         return PolicyRun(name, failure=str(problem))
+    except Exception as problem:
+        if not theirs:
+            raise
+        return PolicyRun(name, failure=described(problem))
     return PolicyRun(name, schedule, report(instance, schedule))
 
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from chunkfront.options import did_you_mean
 from chunkfront.running import parse_policy
+from chunkfront.validate.blame import described
 from heuristics.knobs import Knob, knobs_of
-from heuristics.policy import Policy
+from heuristics.policy import Policy, PolicyError
 from instances.engine import EngineLimits
 from instances.errors import InputError
 from instances.instance import Instance
@@ -123,9 +124,8 @@ def variants(instance: Instance, sweep: Sweep) -> list[Variant]:
             name = f"{base}{',' if '=' in base else ':'}{setting}" if sweep.kind == KNOB else f"{base} [{setting}]"
             own, set_policy, problem = instance, policy, None
             try:
-                if sweep.kind == KNOB:
-                    set_policy = replace(policy, **{sweep.key: value})
-                else:
+                set_policy = replace(policy, **{sweep.key: value} if sweep.kind == KNOB else {})
+                if sweep.kind == ENGINE_LIMIT:
                     own = replace(instance, engine=replace(instance.engine, **{sweep.key: value}))
             except InputError as impossible:
                 problem = str(impossible)
@@ -152,6 +152,15 @@ def looser(instance: Instance, sweep: Sweep, value: Any) -> str | None:
     else:  # a count; with the same number of blocks, larger ones hold more
         tighter = value is not None and (own is None or value < own)
     return None if tighter else f"{sweep.key}={shown(value)} is looser than the instance's {shown(own)}"
+
+
+def failure_of(policy: Policy, problem: Exception) -> str:
+    """Return why a run failed, in words; a fault of our own is raised again."""
+    if isinstance(problem, (PolicyError, InputError)):
+        return str(problem)
+    if type(policy).__module__.partition(".")[0] in ("heuristics", "solver"):
+        raise problem
+    return described(problem)
 
 
 def shown(value: Any) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 
 from chunkfront import output
 from chunkfront.documents import run_document
-from chunkfront.sweep import Sweep, Variant, looser, shown, variants
-from heuristics.policy import PolicyError
+from chunkfront.sweep import Sweep, Variant, failure_of, looser, shown, variants
 from heuristics.simulator import simulate, summarise
 from instances.errors import InputError
 from instances.instance import Instance
@@ -62,7 +63,12 @@ def sweep_rows(instance: Instance, sweep: Sweep, *, summary: bool) -> list[Row]:
     with output.progress(f"sweep of {sweep.key}") as show:
         for variant in variants(instance, sweep):
             show(shown(variant.value))
-            rows.append(_row(instance, sweep, variant, summary=summary))
+            try:
+                with redirect_stdout(sys.stderr):  # what a scheduler prints is no answer of ours
+                    rows.append(_row(instance, sweep, variant, summary=summary))
+            except Exception as problem:
+                reason = failure_of(variant.policy, problem)
+                rows.append(Row(variant.value, variant.name, reason=reason))
     if not any(row.document for row in rows):
         raise InputError(f"no value can be run: {rows[0].reason}", field="--sweep")
     return rows
@@ -72,17 +78,14 @@ def _row(instance: Instance, sweep: Sweep, variant: Variant, *, summary: bool) -
     if variant.instance is None:
         return Row(variant.value, variant.name, reason=variant.problem)
     reason = looser(instance, sweep, variant.value)
-    try:
-        if summary:
-            brief = summarise(variant.instance, variant.policy)
-            own_rules = brief.instance.engine != variant.instance.engine
-            same = not own_rules and reason is None
-            document: dict[str, Any] = {"policy": brief.policy, "metrics": brief.metrics, "instance_rules": same}
-            reason = reason or ("it runs on its engine's own rules" if own_rules else None)
-            return Row(variant.value, variant.name, document, reason)
-        run = simulate(variant.instance, variant.policy)
-    except PolicyError as failure:
-        return Row(variant.value, variant.name, reason=str(failure))
+    if summary:
+        brief = summarise(variant.instance, variant.policy)
+        own_rules = brief.instance.engine != variant.instance.engine
+        same = not own_rules and reason is None
+        document: dict[str, Any] = {"policy": brief.policy, "metrics": brief.metrics, "instance_rules": same}
+        reason = reason or ("it runs on its engine's own rules" if own_rules else None)
+        return Row(variant.value, variant.name, document, reason)
+    run = simulate(variant.instance, variant.policy)
     document = run_document(run, instance, variant.instance)
     broken = document["violations"]
     if broken and reason is None:

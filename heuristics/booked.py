@@ -18,8 +18,9 @@ class BookedPlan(Plan):
     def __init__(self, state: EngineState) -> None:
         super().__init__(state)
         blocks = state.limits.blocks
-        self.blocks -= sum([self.held(r) - blocks(r.computed) for r in state.prefilling])
-        for request in reversed(state.running):
+        for request in state.prefilling:
+            self.blocks -= blocks(request.known_tokens) - blocks(request.computed)
+        for request in reversed(state.running) if self.blocks < 0 else ():
             if self.blocks >= 0:
                 break
             self.evict(request)
@@ -30,8 +31,9 @@ class BookedPlan(Plan):
 
     def need(self, request: RequestState, tokens: int) -> int:
         """Return the blocks that `request` has to book for `tokens` more tokens; a prefill books all at once."""
-        total = request.computed + tokens if request.decoding else request.known_tokens
-        return self.limits.blocks(total) - (self.held(request) if request.resident else 0)
+        if request._decoding:
+            return super().need(request, tokens)
+        return 0 if request._resident else self.limits.blocks(request.known_tokens)
 
     def evict(self, request: RequestState) -> None:
         """Evict a resident; what it has booked is given back."""

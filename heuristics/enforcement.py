@@ -40,27 +40,25 @@ def _decodes_of_common(engine: Engine, batch: Batch) -> Sequence[RequestState] |
     if len(decodes) == len(workers) == counts.count(1):
         fine = engine.holds_all(different) and _within_limits(engine, len(decodes), decodes, len(decodes))
     else:
-        fine = _chunks_are_fine(engine, batch.tokens, decodes)
+        fine = min(counts) > 0 and engine.holds_all(set(decodes)) and _chunks_are_fine(engine, batch.tokens, decodes)
     return decodes if fine else None
 
 
 def _chunks_are_fine(engine: Engine, work: Work, decodes: Sequence[RequestState]) -> bool:
-    """Whether a batch with chunks obeys every rule."""
-    limits, total, grown, seats, partial = engine.limits, 0, len(decodes), 0, 0
+    """Whether a batch with chunks obeys every rule; every request in it has a token at least."""
+    limits, total, grown, seats, partial = engine.limits, len(decodes), len(decodes), 0, 0
     if decodes and not limits.mixed_batches:
         return False
-    for request, count in work:
-        total += count
-        if request._decoding:
-            if count != 1 or not request._resident:
-                return False
-            continue
+    for request, count in [(request, count) for request, count in work if not request._decoding]:
         before, left = request._computed, request.remaining
         if request._swapped or not limits.chunk_allowed(count, left):
             return False
+        total += count
         grown += limits.blocks(before + count) - (limits.blocks(before) if request._resident else 0)
         partial += (count < left) - request._resident
         seats += not request._resident
+    if sum([count for _, count in work]) != total:  # some decode has more than one token
+        return False
     return _within_limits(engine, total, decodes, grown, seats, partial)
 
 

@@ -46,7 +46,7 @@ class PagedPolicy(Policy):
         self.reserved = int(self.watermark * (setup.limits.num_kv_blocks or 0))
         self._strict = self.one_free_block
         self._seen: Sequence[RequestState] = ()
-        self._by_arrival: list[RequestState] = []
+        self._by_arrival: Sequence[RequestState] = ()
 
     def new_queue(self) -> WaitingQueue:
         """Return the empty queue of a run: first in, first out, evicted ones to the front."""
@@ -81,12 +81,12 @@ class PagedPolicy(Policy):
         """Return how often a batch would be the same: any number where all that is resident decodes."""
         return FOREVER if plan.is_settled and not plan.state.partial_prefills else 1
 
-    def by_arrival(self, state: EngineState) -> list[RequestState]:
+    def by_arrival(self, state: EngineState) -> Sequence[RequestState]:
         """Return the residents in the order of their arrival; sorted anew only when they change."""
         if state.running is not self._seen:
             self._seen = state.running
-            self._by_arrival = sorted(self._seen, key=attrgetter("arrival_us", "index"))
-        return [*self._by_arrival]
+            self._by_arrival = tuple(sorted(self._seen, key=attrgetter("arrival_us", "index")))
+        return self._by_arrival
 
     def admit(self, plan: Plan, waiting: Iterable[RequestState], chunk: ChunkRule) -> None:
         """Admit waiting requests in order, above the watermark, until one does not get in."""
@@ -101,11 +101,11 @@ class PagedPolicy(Policy):
                 if tokens:
                     plan.take(request, tokens)
 
-    def decode(self, plan: Plan, residents: Iterable[RequestState]) -> None:
+    def decode(self, plan: Plan, residents: Sequence[RequestState]) -> None:
         """Give every resident in phase decode its token, in order; see `make_way`."""
-        decodes = [r for r in residents if r._decoding] if plan.state.partial_prefills else [*residents]
-        if plan.evicted:
-            decodes = [r for r in decodes if r not in plan.evicted]
+        decodes = residents
+        if plan.state.partial_prefills or plan.evicted:
+            decodes = [r for r in residents if r._decoding and r not in plan.evicted]
         if plan.blocks > len(decodes) and plan.take_decodes(decodes):
             return
         unvisited = deque(r for r in residents if r not in plan.evicted)

@@ -32,7 +32,7 @@ class PrefillBatches(PagedPolicy):
 
     def residents(self, plan: Plan) -> list[RequestState]:
         """Return the residents in the order in which they decode; the last ones are preempted."""
-        return self.by_arrival(plan.state)
+        return [*self.by_arrival(plan.state)]
 
     def candidates(self, plan: Plan) -> Iterable[RequestState]:
         """Return who may be admitted now, in order."""

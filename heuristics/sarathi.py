@@ -10,7 +10,7 @@ from heuristics.knobs import knob
 from heuristics.paged import PagedPolicy
 from heuristics.passes import chunk_cap
 from heuristics.plan import Plan
-from heuristics.policy import Setup
+from heuristics.policy import Batch, PolicyError, Setup
 from heuristics.state import RequestState
 from instances.errors import InputError
 
@@ -41,9 +41,13 @@ class Sarathi(ChunkedPolicy):
     """Sarathi-Serve: decodes first, then running prefills, then new ones, all under one chunk budget.
 
     Decodes are bounded by the instance's token budget only; where they alone use up the chunk budget, prefills get
-    nothing. Three upstream bugs have no switch, because no valid schedule shows them: the rest of the chunk budget
-    becomes negative there; a preempted request forgets how much it has emitted, and generates too much; and in Vidur's
-    copy one evicted amid its prefill loses the rest of its prompt.
+    nothing.
+
+    Three bugs of the originals lead to what no schedule can hold. With ``bug_compatible`` the run stops with an error
+    where the first of them strikes, and up to there it is the original's; without, the clean rule applies. The rest of
+    the chunk budget becomes negative, and an unfinished prefill gets a negative chunk. A preempted request forgets how
+    much it has emitted, and one that goes up to its declared outputs generates too much. In Vidur's copy, one that is
+    evicted amid its prefill loses the rest of its prompt.
 
     With ``dynamic_chunks`` the chunk budget of a prompt shrinks with its progress: ``chunk_schedule_stages`` sizes
     from high to low, rounded to multiples of 32, each for an equal share of ``chunk_schedule_max_tokens``.
@@ -58,6 +62,7 @@ class Sarathi(ChunkedPolicy):
     low_chunk_size: int = knob(256, "chunk budget at its end (dynamic_chunks), in tokens", minimum=1)
     chunk_schedule_stages: int = knob(16, "number of sizes (dynamic_chunks)", minimum=1)
     chunk_schedule_max_tokens: int = knob(4096, "prompt tokens that the sizes cover (dynamic_chunks)", minimum=1)
+    bug_compatible: bool = knob(False, "stop with an error where a bug of the original would break the schedule")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,6 +75,9 @@ class Sarathi(ChunkedPolicy):
         super().start(setup)
         self._per_stage = -(-self.chunk_schedule_max_tokens // self.chunk_schedule_stages)
         self._sizes = [chunk_cap(setup.limits, size) for size in self.sizes()]
+        self._forgotten: dict[RequestState, int] = {}
+        self._begun: set[RequestState] = set()
+        self._iteration = 0
 
     def sizes(self) -> list[int]:
         """Return the dynamic chunk sizes, the first one for the start of a prompt."""
@@ -77,6 +85,35 @@ class Sarathi(ChunkedPolicy):
         unit = min(32, low)
         exact = [high - (high - low) * k // max(1, steps) for k in range(steps + 1)]
         return [(size + unit // 2) // unit * unit for size in exact]
+
+    def chunk(self, plan: Plan, request: RequestState) -> int:
+        """Return the tokens of a request, see `ChunkedPolicy.chunk`."""
+        left = self.size(request) - plan.limits.max_num_batched_tokens + plan.budget
+        if self.bug_compatible and left < 0 and request.resident and not request.decoding:
+            problem = f"{left} tokens are left of the chunk budget, and the original gives {request.id!r} such a chunk"
+            raise PolicyError(self.spec, plan.state.iteration, "chunk", problem, request.id, left, 1)
+        return super().chunk(plan, request)
+
+    def ran(self, batch: Batch, iterations: int, start_us: int, end_us: int) -> None:
+        """Bring the queue up to date; find those that the original would have made forget something."""
+        super().ran(batch, iterations, start_us, end_us)
+        self._iteration += iterations
+        if not self.bug_compatible:
+            return
+        for request in batch.evict:
+            if request.emitted:
+                self._forgotten[request] = request.emitted
+            elif request in self._begun:
+                problem = f"Vidur's copy evicts {request.id!r} amid its prefill and loses the rest of its prompt"
+                raise PolicyError(self.spec, self._iteration - 1, "prefill-target", problem, request.id)
+        self._begun.update(request for request, _ in batch.tokens if not request.decoding)
+
+    def finished(self, request: RequestState) -> None:
+        """Find out whether the original would go on."""
+        if request in self._forgotten and not request.outputs_left:
+            count = self._forgotten[request]
+            problem = f"the original has forgotten that {request.id!r} emitted {count} tokens before it was preempted"
+            raise PolicyError(self.spec, self._iteration - 1, "emission", problem + ", and generates on", request.id)
 
     def size(self, request: RequestState) -> int:
         """Return the chunk budget for a request."""

@@ -64,6 +64,7 @@ class Sglang(Policy):
     priority_scheduling_preemption_threshold: int = knob(
         10, "preempt whose priority value is larger by more than this", minimum=0
     )
+    sticky_full: bool = knob(True, "a failed admission is not tried again before the decode batch shrinks")
     seed: int = knob(0, "of schedule_policy=random", minimum=0)
 
     def engine(self, limits: EngineLimits) -> EngineLimits:
@@ -127,7 +128,7 @@ class Sglang(Policy):
                 return plan.batch()
             if self._decode(plan):
                 steady = not (plan.evicted or plan.state.partial_prefills or self._deferred)
-                blocked = not len(self._queue) or (self._full and not self._preempts)
+                blocked = not len(self._queue) or (self._full and self.sticky_full and not self._preempts)
                 return plan.batch(repeat=FOREVER if steady and blocked else 1)
             self._idle()
         return self._unlock(plan)
@@ -189,7 +190,7 @@ class Sglang(Policy):
         if self._deferred:
             self._deferred -= 1
             return False
-        if self._preempts:
+        if self._preempts or not self.sticky_full:
             self._full = False
         if unfinished:
             return True

@@ -26,6 +26,8 @@ from heuristics.summary import Summary, Tally
 from instances.errors import InputError
 from instances.instance import Instance
 
+LONGEST_STRETCH = 1_024
+"""Iterations that are advanced in one step at most: what is kept of a stretch, one duration each, is bounded."""
 MAX_IDLE_PASSES = 1_000
 """Passes in a row that may schedule nothing between two events."""
 VAIN_EVICTIONS = 20
@@ -202,7 +204,7 @@ class _Simulation:
         if limits.num_kv_blocks is not None:
             growth = len(left) + sum([tokens for _, tokens in prefills])
             most = min(most, (self.engine.free_blocks - len(batch.tokens)) * limits.block_size // growth)
-        return max(1, min(most, batch.repeat))
+        return max(1, min(most, batch.repeat, LONGEST_STRETCH))
 
     def span(self, until_us: int | None) -> int | None:
         """Return the time until the policy has to be asked again at the latest, None for any."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from heuristics.state import RequestState
-from instances.cost_model import Chunk, CostModel
+from instances.cost_model import Chunk, CostModel, Piece
 from instances.units import us_from_ps
 
 BLOCK = 256
@@ -53,11 +53,12 @@ class Stretch:
 
 
 class Durations:
-    """How long the batches of a run last. Decodes whose cost looks at no context are worked out once per batch size."""
+    """How long the batches of a run last. What a cost without contexts says of so many decodes is worked out once."""
 
     def __init__(self, cost: CostModel) -> None:
         self._cost = cost
-        self._alike: dict[int, int] | None = {} if cost.decodes_are_flat else None
+        self._flat: dict[int, int] | None = {} if cost.decodes_are_flat else None
+        self._linear = cost.pieces[0] if cost.is_linear else None
 
     def of(
         self, decodes: Sequence[RequestState], prefills: Sequence[tuple[RequestState, int]], moved_out: Sequence[int],
@@ -76,31 +77,43 @@ class Durations:
         span_us
             Time from the start of the stretch to the next event, None where nothing is awaited.
         """
-        if self._alike is not None and not prefills:
-            each = self._alike.get(len(decodes))
-            if each is None:
-                each = self._alike[len(decodes)] = self._cost.duration_us([], [1] * len(decodes))
-            first = each if not (moved_out or moved_in) else self._first(decodes, prefills, moved_out, moved_in)
-            if most == 1 or (span_us is not None and first >= span_us):
-                return (first,)
-            if span_us is not None and each:
-                most = min(most, 1 - (first - span_us) // each)
-            return (first, *(each,) * (most - 1))
-        first = self._first(decodes, prefills, moved_out, moved_in)
-        if most == 1 or (span_us is not None and first >= span_us):
-            return (first,)
-        return durations_until(self._cost, _chunks(prefills), _contexts(decodes), first, most, span_us)
+        if not (moved_out or moved_in) and self._flat is not None:
+            if not prefills:
+                each = self._flat_us(len(decodes))
+                if span_us is not None and each and most > 1:
+                    most = max(1, min(most, -(-span_us // each)))
+                return (each,) * most
+            if self._linear is not None:
+                return self._beside(self._flat_us(len(decodes)), self._linear, prefills, most, span_us)
+        contexts = _contexts(decodes) if self._flat is None else [1] * len(decodes)
+        chunks = [(request._computed, request._computed + tokens) for request, tokens in prefills]
+        first = self._cost.duration_us(chunks, contexts, moved_out, moved_in)
+        return durations_until(self._cost, chunks, contexts, first, most, span_us)
 
-    def _first(
-        self, decodes: Sequence[RequestState], prefills: Sequence[tuple[RequestState, int]], moved_out: Sequence[int],
-        moved_in: Sequence[int],
-    ) -> int:  # fmt: skip
-        contexts = _contexts(decodes) if self._alike is None else [1] * len(decodes)
-        return self._cost.duration_us(_chunks(prefills), contexts, moved_out, moved_in)
+    def _flat_us(self, decodes: int) -> int:
+        """Return the duration of an iteration of so many decodes, of a cost that looks at no context."""
+        assert self._flat is not None
+        found = self._flat.get(decodes)
+        if found is None:
+            found = self._flat[decodes] = self._cost.duration_us([], [1] * decodes)
+        return found
 
-
-def _chunks(prefills: Sequence[tuple[RequestState, int]]) -> list[Chunk]:
-    return [(request._computed, request._computed + tokens) for request, tokens in prefills]
+    @staticmethod
+    def _beside(
+        each: int, piece: Piece, prefills: Sequence[tuple[RequestState, int]], most: int, span_us: int | None
+    ) -> list[int]:
+        """Return the durations of iterations of chunks beside what lasts `each` alone: in a linear cost they add up."""
+        total, found = 0, []
+        for k in range(most):
+            duration = each
+            for request, tokens in prefills:
+                before = request._computed + k * tokens
+                duration += piece.prefill_us(before + tokens) - piece.prefill_us(before)
+            found.append(duration)
+            total += duration
+            if span_us is not None and total >= span_us:
+                break
+        return found
 
 
 def _contexts(decodes: Sequence[RequestState]) -> list[int]:

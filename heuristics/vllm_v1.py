@@ -11,13 +11,14 @@ from heuristics.passes import chunk_cap
 from heuristics.plan import Plan
 from heuristics.policy import Batch, Policy, Setup
 from heuristics.queues import Fifo, OrderedQueue, WaitingQueue
+from heuristics.release_lag import ReleaseLag
 from heuristics.state import UNLIMITED, EngineState, RequestState
 from instances.engine import EngineLimits
 
 
 @dataclass
 class VllmV1(Policy):
-    """vLLM V1's scheduler without prefix caching, asynchronous scheduling and speculation.
+    """vLLM V1's scheduler without prefix caching and speculation.
 
     Running requests first, in the order of their admission, each with all the tokens that it lacks, under one token
     budget; then admissions from the head of the queue, unless somebody was preempted in this step. A running
@@ -36,6 +37,7 @@ class VllmV1(Policy):
     )
     reserve_full_isl: bool = knob(True, "admit only if all tokens known now fit in the free blocks (a test only)")
     watermark_blocks: int = knob(0, "blocks that an admission leaves free while something runs", minimum=0)
+    async_scheduling: bool = knob(False, "seat and blocks of a finished request come free one iteration late")
 
     def engine(self, limits: EngineLimits) -> EngineLimits:
         """Return the engine of the instance, able to recompute and to cut prompts to the threshold."""
@@ -48,6 +50,7 @@ class VllmV1(Policy):
         self._chunking = setup.instance_limits.enable_chunked_prefill
         self._threshold = chunk_cap(setup.limits, self.long_prefill_token_threshold)
         self._queue: WaitingQueue = OrderedQueue(_urgency) if self.policy == "priority" else Fifo()
+        self._lag = ReleaseLag()
 
     def arrived(self, request: RequestState) -> None:
         """Queue a new request, unless it is resident from the start."""
@@ -57,15 +60,32 @@ class VllmV1(Policy):
     def ran(self, batch: Batch, iterations: int, start_us: int, end_us: int) -> None:
         """Bring the queue up to date: preempted requests go to its front (fcfs) or to their place (priority)."""
         self._queue.follow(batch)
+        self._lag.ran(end_us)
+
+    def finished(self, request: RequestState) -> None:
+        """Take note of a finished request, where it is noticed late."""
+        if self.async_scheduling:
+            self._lag.add(request)
 
     def schedule(self, state: EngineState) -> Batch:
         """Return the next batch."""
+        plan = self._plan(state)
+        if self._lag:
+            if plan.tokens:
+                return plan.batch()
+            self._lag.clear()  # a pass for those that leave only
+            plan = self._plan(state)
+        return plan.batch(repeat=plan.rounds() if plan.goes_on else 1)
+
+    def _plan(self, state: EngineState) -> Plan:
+        """Return the decisions of a pass."""
         plan, running = Plan(state), list(state.running)
+        self._lag.hold(plan)
         cap = UNLIMITED if len(running) + len(self._queue) == 1 else self._threshold
         self._run(plan, running, cap)
         if not plan.evicted:
             self._admit(plan, running, cap)
-        return plan.batch(repeat=plan.rounds() if plan.goes_on else 1)
+        return plan
 
     def _run(self, plan: Plan, running: list[RequestState], cap: int) -> None:
         """Give tokens to the running requests; preempt where the KV pool is too small."""
@@ -103,7 +123,8 @@ class VllmV1(Policy):
             if plan.budget < 1 or plan.seats < 1:
                 return
             tokens = plan.tokens_for(request, cap)
-            if not tokens or (not self._chunking and tokens < _tokens_in_empty_batch(plan, request, cap)):
+            whole = 1 if request.decoding else min(request.remaining, cap)
+            if not tokens or (not self._chunking and whole > plan.budget):
                 return
             spare = plan.blocks - (self.watermark_blocks if running else 0)
             if self.reserve_full_isl and plan.need(request, request.remaining) > spare:
@@ -116,9 +137,3 @@ class VllmV1(Policy):
 
 def _urgency(request: RequestState) -> tuple[int, ...]:
     return request.priority, request.arrival_us, request.index
-
-
-def _tokens_in_empty_batch(plan: Plan, request: RequestState, cap: int) -> int:
-    if request.decoding:
-        return 1
-    return plan.limits.largest_allowed_chunk(request.remaining, min(cap, plan.limits.max_num_batched_tokens))

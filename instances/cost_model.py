@@ -188,6 +188,11 @@ class CostModel:
         )
 
     @property
+    def is_constant(self) -> bool:
+        """Whether every iteration without swaps lasts the same, whatever is in it: base costs alone."""
+        return not self.eager_ps and all(piece == Piece(base_ps=piece.base_ps) for piece in self.pieces)
+
+    @property
     def decodes_are_flat(self) -> bool:
         """Whether a decode costs the same whatever its context."""
         return not any(piece.decode_context_ps for piece in self.pieces)

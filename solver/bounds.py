@@ -92,10 +92,19 @@ class Bounds:
         return {job.index: self.alone_us(job, whole=True) for job in self.problem.jobs}
 
     def fewest_iterations(self, jobs: Sequence[Job]) -> int:
-        """Return the fewest iterations that all work of `jobs` needs: longest chain, and tokens over the budget."""
-        chain = max(self.problem.fewest_chunks(job) + job.decodes for job in jobs)
-        tokens = sum(job.left + job.decodes for job in jobs)
-        return max(chain, -(-tokens // self.problem.engine.max_num_batched_tokens))
+        """Return the fewest iterations that all work of `jobs` needs.
+
+        The longest chain; tokens over the budget; chunks and decodes over the seats; and blocks over the pool, where
+        each token is emitted by an iteration in which its request holds prompt and tokens emitted so far.
+        """
+        engine, chains = self.problem.engine, [self.problem.fewest_chunks(job) + job.decodes for job in jobs]
+        found = [max(chains), -(-sum(job.left + job.decodes for job in jobs) // engine.max_num_batched_tokens)]
+        if engine.max_num_seqs is not None:
+            found.append(-(-sum(chains) // engine.max_num_seqs))
+        if engine.num_kv_blocks is not None:
+            contexts = (job.held + job.left + t for job in jobs for t in range(0 if job.left else 1, job.decodes + 1))
+            found.append(-(-sum(engine.blocks(context) for context in contexts) // engine.num_kv_blocks))
+        return max(found)
 
     @cached_property
     def fewest_prefill_iterations(self) -> int:

@@ -16,8 +16,6 @@ from solver.objectives import Objectives
 from solver.problem import Problem
 from solver.run import Progress
 
-LARGEST_MODEL = 3_000_000
-"""Largest estimated number of literals of a model; a larger one is not built."""
 ANY = 2**62
 """Passed as a bound by those who look for any schedule: nothing better is wanted."""
 
@@ -57,8 +55,9 @@ class Model:
         self.objectives = Objectives(self.variables, complete=size.complete, longest_gap=gap)
         self.constraints = constraints_for(self.variables, complete=size.complete, no_pause=no_pause)
         self.constraints.add_all()
-        self.constraints.add_dominance()
-        if fixing is not None:
+        if fixing is None:
+            self.constraints.add_dominance()
+        else:
             Fixings(self.constraints, fixing).add_all()
         cuts.add_all(self.constraints, self.objectives, name, caps)
         self.amount = self.objectives.amount(name)
@@ -114,9 +113,3 @@ class Model:
                 if request.tbt_slo_us is not None and solver.value(met):
                     limits[request.id] = min(request.tbt_slo_us, limits.get(request.id, request.tbt_slo_us))
         return limits
-
-
-def estimated_size(problem: Problem, iterations: int) -> int:
-    """Return about how many literals a model over so many iterations has."""
-    tables = sum(problem.table_entries(job) for job in problem.jobs)
-    return iterations * tables * len(problem.cost.pieces)

@@ -64,6 +64,8 @@ class Cuts:
         total: Expression = latest
         for k in self.steps:
             total = total + self.constraints.costs[0][k]
+            if isinstance(total, cp_model.LinearExpr):
+                total = cp_model.FlatIntExpr(total)  # what adds up to nothing is dropped: the sum stays short
             self.model.add(self.v.end[k] <= total)
 
     def add_gap_windows(self) -> None:

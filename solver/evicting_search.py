@@ -7,17 +7,21 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
+from solver.answer import Answer
 from solver.bounds import Bounds
-from solver.build import ANY, estimated_size
+from solver.build import ANY
 from solver.evictions import evictions_are_useless, without_scarcity
 from solver.horizon import complete_horizon
 from solver.incumbent import Incumbents
 from solver.problem import Problem
 from solver.run import Clock
-from solver.search import SMALL_MODEL, Answer, Search
+from solver.search import SMALL_MODEL, Search
+from solver.size import estimated_size
 
 EASE_SHARE = 0.15
-"""Share of the time left for each of the two problems without evictions that come before a large one with them."""
+"""Share of the time left for the problem without scarcity, before a large one with evictions."""
+STAY_SHARE = 0.3
+"""Share of the time left for the problem without evictions, whose schedule may well be the best."""
 
 
 class EvictingSearch(Search):
@@ -44,7 +48,7 @@ class EvictingSearch(Search):
     def _staying(self, name: str, limits: Mapping[str, int], answer: Answer, clock: Clock) -> Answer:
         """Look for schedules without evictions; only what they reach is kept."""
         stay = self._on(Problem(self.instance, allowed=self.problem.allowed))
-        found = stay._complete(name, limits, replace(answer), clock.part(EASE_SHARE * clock.left_s))
+        found = stay._complete(name, limits, replace(answer), clock.part(STAY_SHARE * clock.left_s))
         best, bound = found.best, answer.bound
         return Answer(best, bound, best is not None and bound is not None and best.amounts[name] <= bound)
 

@@ -81,7 +81,7 @@ def frontier(
     why = conflict(search, limits or {}, max_preemptions) if sweep.infeasible else ()
     result = _result(sweep, resolution)
     more = could_help_frontier(search, result)
-    notes = result.notes + eviction_notes("The frontier", max_preemptions, more)
+    notes = eviction_notes("The frontier", max_preemptions, more) + (() if result.complete else search.guard.notes)
     return replace(result, conflict=why, notes=notes, more_preemptions_could_help=more)
 
 

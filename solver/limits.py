@@ -112,7 +112,7 @@ class Relaxations:
         no_pause = any(limit.name == NO_PAUSE for limit in kept)
         if (engine, no_pause) not in self._searches:
             shown = [known.schedule for search in self._searches.values() for known in search.incumbents.found]
-            self._searches[engine, no_pause] = Search(
+            self._searches[engine, no_pause] = type(self.search)(
                 replace(self.instance, engine=engine), self.search.settings, self.search.clock.part(),
                 no_pause=no_pause, max_preemptions=self.max_preemptions, known=shown,
             )  # fmt: skip

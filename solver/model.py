@@ -12,13 +12,13 @@ from instances.metrics import report
 from instances.objectives import Objective, amount_key, objective
 from instances.schedule import Schedule
 from solver.acceptance import fixed
+from solver.answer import Answer
 from solver.choices import Fixing
 from solver.conflicts import conflict
 from solver.evicting_search import EvictingSearch
 from solver.raising import could_help, eviction_notes
 from solver.result import FEASIBLE, INFEASIBLE, OPTIMAL, UNKNOWN, Result
 from solver.run import Progress, Settings
-from solver.search import Answer
 
 
 def solve(
@@ -85,7 +85,7 @@ def solve(
     more = could_help(search, wanted.name, caps, answer) if fixing is None else None
     infeasible = answer.proved and answer.best is None
     why = conflict(search, limits or {}, max_preemptions) if infeasible and explain and fixing is None else ()
-    notes = eviction_notes(wanted.name, max_preemptions, more)
+    notes = eviction_notes(wanted.name, max_preemptions, more) + (() if answer.proved else search.guard.notes)
     result = _result(search, wanted, answer)
     return replace(result, conflict=why, notes=notes, more_preemptions_could_help=more)
 

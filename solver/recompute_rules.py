@@ -7,6 +7,7 @@ from ortools.sat.python import cp_model
 from solver.constraints import Constraints
 from solver.problem import Job
 from solver.recomputing import RecomputeVariables
+from solver.twins import order_twins
 
 
 class RecomputeConstraints(Constraints):
@@ -98,6 +99,11 @@ class RecomputeConstraints(Constraints):
             row.only_enforce_if(self.v.ended[job.index][k].negated())
 
     def add_dominance(self) -> None:
+        """Add the order of twins, and that evictions come early."""
+        order_twins(self.v)
+        self.add_early_evictions()
+
+    def add_early_evictions(self) -> None:
         """Add: whoever is evicted in k has worked in k - 1, or k is the first iteration.
 
         Proof: move an eviction to the iteration after the last one in which the request worked, or to the first one

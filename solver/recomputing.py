@@ -8,7 +8,7 @@ from ortools.sat.python import cp_model
 
 from instances.cost_model import Piece
 from solver.evictions import RecomputeProblem
-from solver.lookup import Expression, is_linear
+from solver.lookup import Expression, is_linear, rounded_rate
 from solver.problem import Job
 from solver.variables import Variables
 
@@ -133,13 +133,25 @@ class RecomputeVariables(Variables):
         if is_linear(curve):
             return [curve[-1] // max(1, len(curve) - 1) * self.units[i][k] for k in range(self.iterations)]
         step = max(after - before for before, after in pairwise(curve))
-        values, before = self.curve(curve, self.gained[i], f"prefill_time_{i}"), curve[self.gained_at_start(job)]
+        values, before = self._prefilled(piece, job, curve), curve[self.gained_at_start(job)]
         costs: list[Expression] = []
         for k, after in enumerate(values):
             cost = self.model.new_int_var(0, curve[-1], f"chunk_cost_{i}_{k}")
             self.model.add(cost >= after - (values[k - 1] if k else before) - step * self.decode[i][k])
             costs.append(cost)
         return costs
+
+    def _prefilled(self, piece: Piece, job: Job, curve: list[int]) -> list[Expression]:
+        """Return per iteration the cost of prefilling what is computed at its end, from the prefix hit on."""
+        if not (piece.prefill_is_proportional and self.problem.tick_us == 1):
+            return self.curve(curve, self.gained[job.index], f"prefill_time_{job.index}")
+        cached = job.request.cached_tokens
+        result: list[Expression] = []
+        for k, gained in enumerate(self.gained[job.index]):
+            time = self.model.new_int_var(0, curve[-1], f"prefill_time_{job.index}_{k}")
+            rounded_rate(self.model, time, piece.prefill_ps, gained, cached, piece.prefill_us(cached))
+            result.append(time)
+        return result
 
     def _decode_costs(self, piece: Piece, job: Job) -> list[Expression]:
         """Add cost >= H(after) - H(before) - largest step·(token without a decode), H the sum of decodes; as above."""

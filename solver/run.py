@@ -92,12 +92,15 @@ class Settings:
         One worker, and limits that count work instead of time: the same answer twice.
     log
         Print CP-SAT's own log.
+    portfolio
+        Subsolvers, the best first; one thread alone takes CP-SAT's default one.
     """
 
     workers: int | None = None
     seed: int = 0
     deterministic: bool = False
     log: bool = False
+    portfolio: tuple[str, ...] = PORTFOLIO
 
     @property
     def threads(self) -> int:
@@ -130,7 +133,7 @@ def _solver(settings: Settings, limit_s: float) -> cp_model.CpSolver:
     if settings.threads == 1:
         parameters.linearization_level = 2
     else:
-        parameters.subsolvers.extend(PORTFOLIO[: settings.threads])
+        parameters.subsolvers.extend(settings.portfolio[: settings.threads])
     parameters.random_seed = settings.seed
     parameters.catch_sigint_signal = False
     parameters.log_search_progress = settings.log

@@ -7,50 +7,32 @@ the number of iterations that a conclusive model must hold.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ortools.sat.python import cp_model
 
 from instances.instance import Instance
 from instances.objectives import amount_key
 from instances.schedule import Schedule
+from solver.answer import Answer
 from solver.bounds import Bounds
-from solver.build import LARGEST_MODEL, Model, estimated_size
+from solver.build import Model
 from solver.choices import Fixing
 from solver.evictions import problem_for
 from solver.hints import extract, finish, hint, timed
 from solver.horizon import PREFIX_METRICS, Horizon, complete_horizon, prefix_horizon, require_small_weights
 from solver.incumbent import Candidate, Incumbents
-from solver.pooled.relax import NARROW, relaxer
+from solver.intervals.search import by_intervals
+from solver.pooled.relax import pooled
 from solver.run import Clock, Progress, Settings, search
+from solver.size import SizeGuard, estimated_size
 
 GROWTH = 1.25
 """Models grow from this multiple of the fewest iterations, by this factor."""
 SMALL_MODEL = 4_000
 """Estimated number of literals up to which a conclusive model is solved at once."""
-RELAXED_SHARE = 0.4
-"""Share of the time left for the pooled relaxation."""
 TRIAL_SHARE = 0.15
 """Share of the time left for a small model that only looks for a better schedule."""
-
-
-@dataclass
-class Answer:
-    """What one search proved, in exact amounts (µs, sums of µs, a count).
-
-    Parameters
-    ----------
-    best
-        The best schedule known, None without one.
-    bound
-        No schedule within the limits has a smaller amount; None where the limits are proved infeasible.
-    proved
-        Whether `best` is optimal, or that there is none.
-    """
-
-    best: Candidate | None
-    bound: int | None
-    proved: bool
 
 
 class Search:
@@ -78,6 +60,7 @@ class Search:
         fixing: Fixing | None = None,
         tell: Progress | None = None,
     ) -> None:
+        self.guard = SizeGuard(instance)
         self.instance = instance
         self.settings = settings
         self.clock = clock
@@ -119,8 +102,10 @@ class Search:
         best = self.incumbents.best(key, limits)
         answer = Answer(best, bound, best is not None and best.amounts[key] <= bound)
         try:
+            if not answer.proved and self.fixing is None and by_intervals(self, key, limits, answer, clock):
+                return answer
             if not answer.proved:
-                answer = self._relaxed(key, limits, answer, clock)
+                answer.improve(*pooled(self.problem, self.incumbents, key, limits, answer.best, clock), key)
             if not answer.proved and self._ends_freely and PREFIX_METRICS.issuperset({key, *limits}):
                 answer = self._prefix(key, limits, answer, clock)
             if not answer.proved:
@@ -128,23 +113,6 @@ class Search:
         except KeyboardInterrupt:
             self.interrupted = True
         return answer
-
-    def _relaxed(self, name: str, limits: Mapping[str, int], answer: Answer, clock: Clock) -> Answer:
-        """Bound the optimum by the pooled relaxation, and follow its optimum."""
-        relaxations = relaxer(self.problem, name, limits)
-        if relaxations is None:
-            return answer
-        clock = clock.part(RELAXED_SHARE * clock.left_s)
-        best = answer.best
-        for narrow in NARROW:
-            schedule = relaxations.dive(_amount(best, name), narrow, clock.part(DIVE_SHARE * clock.left_s))
-            if schedule is not None and self.incumbents.add(schedule) is not None:
-                best = self.incumbents.best(name, limits)
-        relaxed = relaxations.solve(_amount(best, name), clock)
-        if relaxed.schedule is not None and self.incumbents.add(relaxed.schedule) is not None:
-            best = self.incumbents.best(name, limits)
-        bound = max(answer.bound or 0, relaxed.bound)
-        return Answer(best, bound, best is not None and best.amounts[name] <= bound)
 
     def _caps(self, name: str, limits: Mapping[str, int], best: Candidate | None) -> dict[str, int]:
         """Return the limits, with the best known amount as one more (better schedules obey it)."""
@@ -196,7 +164,7 @@ class Search:
             small_enough = estimated_size(self.problem, needed.iterations) <= SMALL_MODEL
             if small_enough or needed.iterations <= GROWTH * count:
                 return self._run(name, limits, answer, needed, clock)
-            if estimated_size(self.problem, count) > LARGEST_MODEL:
+            if self.guard.refuses(self.problem, count, clock.left_s):
                 return answer
             before = answer.best
             small = replace(needed, iterations=count)
@@ -219,7 +187,7 @@ class Search:
 
         It is `conclusive` where no schedule needs more iterations, so that its bounds hold for all of them.
         """
-        if estimated_size(self.problem, size.iterations) > LARGEST_MODEL or not clock.left_s:
+        if self.guard.refuses(self.problem, size.iterations, clock.left_s):
             return answer
         caps = self._caps(name, limits, answer.best)
         if answer.best is not None and conclusive:
@@ -259,10 +227,6 @@ class Search:
                 raise RuntimeError("the model accepted a schedule that the checker rejects; please report the instance")
             return None
         return found
-
-
-def _amount(known: Candidate | None, name: str) -> int | None:
-    return None if known is None else known.amounts[name]
 
 
 def _share(clock: Clock) -> Clock:

@@ -10,6 +10,7 @@ from instances.units import us_from_ps
 from solver.constraints import Constraints
 from solver.lookup import Expression
 from solver.problem import Job, Problem
+from solver.twins import order_twins
 from solver.variables import Variables
 
 
@@ -119,3 +120,7 @@ class SwapConstraints(Constraints):
                 model.add(v.prefills[i][k] <= present)
                 model.add(v.decode[i][k] <= present)
             model.add(sum(v.evict[i]) <= self.problem.evictions)
+
+    def add_dominance(self) -> None:
+        """Add the order of twins."""
+        order_twins(self.v)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from instances.objectives import Objective, amount_key
+from solver.answer import Answer
 from solver.incumbent import Candidate
-from solver.search import Answer, Search
+from solver.search import Search
 
 SEQUENTIAL = 24
 """Points found one after the other before the widest open interval is cut in half instead."""

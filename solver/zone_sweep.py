@@ -15,8 +15,9 @@ from math import prod
 from typing import Any
 
 from instances.objectives import Objective, amount_key
+from solver.answer import Answer
 from solver.proofs import NEVER, Proofs
-from solver.search import Answer, Search
+from solver.search import Search
 from solver.sweep import TIE_BREAK_S, Point
 from solver.zones import Corner, Zones
 

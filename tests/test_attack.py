@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chunkfront.attack import judge as judging
+from chunkfront.attack import search as searching
 from chunkfront.attack.genes import Genes, Ranges, changed, drawn, smaller
-from chunkfront.attack.judge import Question, judge
+from chunkfront.attack.judge import Question, Verdict, judge
 from chunkfront.attack.search import Attack, Find
 from chunkfront.validate.loading import load_policy
 from heuristics.simulator import simulate
@@ -70,6 +72,21 @@ def test_shrinking_keeps_the_ratio(find: Find) -> None:
     assert find.verdict.ratio >= find.first_ratio >= 5
 
 
+def test_stopped_by_the_user_it_keeps_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def twelve(*question: Any) -> Verdict | None:
+        calls.append(question)
+        if len(calls) > 12:
+            raise KeyboardInterrupt
+        return judge(*question)
+
+    monkeypatch.setattr(searching, "judge", twelve)
+    stopped = attacked(seed=3)
+    assert (stopped.interrupted, stopped.finished) == (True, False)
+    assert stopped.verdict is not None
+
+
 def size(genes: Genes) -> int:
     """Return the sum of all numbers of an instance, requests counted."""
     return sum(1 + sum(row) for row in genes.requests) + sum(
@@ -90,6 +107,26 @@ def test_every_simpler_instance_is_valid_and_smaller_and_every_change_stays_with
         for simpler in smaller(genes):
             assert size(simpler) < size(genes)
             assert simpler.instance("simpler").requests
+
+
+def test_a_kv_pool_always_holds_the_largest_request() -> None:
+    rng, ranges = random.Random(0), Ranges(requests=3, prompt=9, output=5, kv=6, preemption="swap")
+    pools = set()
+    for _ in range(40):
+        instance = changed(drawn(rng, ranges), rng, ranges).instance("pool")
+        pools.add(instance.engine.num_kv_blocks)
+        assert instance.engine.preemption == "swap"
+    assert len(pools) > 4
+    with pytest.raises(InputError, match="none, recompute, swap, got 'maybe'"):
+        Ranges(preemption="maybe")
+
+
+def test_a_policy_that_evicts_is_compared_with_an_optimum_that_may_evict_as_often() -> None:
+    # known-trouble A9: r1 leaves once, both policy and optimum are over after 10 iterations.
+    instance = build([(0, 4, 6)] * 2, 8, num_kv_blocks=10, preemption="recompute")
+    for evictions, ratio in ((1, Fraction(1)), (0, None)):
+        verdict = judge(instance, Question(load_policy("vllm-v1"), "makespan", max_preemptions=evictions))
+        assert (verdict and verdict.ratio) == ratio
 
 
 def test_a_climb_ends_where_nothing_simpler_is_left() -> None:

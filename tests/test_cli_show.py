@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.judges.command import chunkfront
+from tests.judges.command import ROOT, chunkfront
 from tests.judges.scenes import broken, waiting
 
 
@@ -115,3 +115,14 @@ def test_the_width_of_the_terminal_is_used_and_kept(
     monkeypatch.setenv("COLUMNS", columns)
     lines = chunkfront("show", files[0], "--instance", files[1]).out.splitlines()
     assert int(columns) - 2 <= max(len(line) for line in lines) <= int(columns)
+
+
+def test_the_readme_shows_what_the_command_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    picture = readme.split("`chunkfront show plan.json`):\n\n")[1].split("\n\n")[0].splitlines()
+    plan = tmp_path / "plan.json"
+    chunkfront("simulate", "interference", "--policy", "greedy-chunked:chunk=500", "--out", plan)
+    monkeypatch.setenv("COLUMNS", "76")
+    printed = chunkfront("show", plan).out.splitlines()
+    assert len(picture) == 11
+    assert [line[4:] for line in picture] == printed[2:13]

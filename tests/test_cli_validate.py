@@ -32,7 +32,20 @@ from heuristics.greedy_chunked import GreedyChunked
 class Crashes(GreedyChunked):
     def schedule(self, state):
         batch = super().schedule(state)
-        return batch if state.iteration < 2 else batch[0]
+        return batch if state.iteration < 1 else batch[0]
+
+class Talks(GreedyChunked):
+    print("hello from the module")
+    def schedule(self, state):
+        print("hello from a pass")
+        return super().schedule(state)
+
+class Refuses(GreedyChunked):
+    def start(self, setup):
+        from instances.errors import InputError
+        if setup.limits.max_num_batched_tokens < 1000:
+            raise InputError("expected a larger budget")
+        super().start(setup)
 
 class Waits(GreedyChunked):
     def schedule(self, state):
@@ -83,15 +96,15 @@ def test_an_exception_is_reported_with_file_line_iteration_and_instance(bad: Pat
     # `Batch` has no items; line 7 of the file is where it is asked for one.
     assert finding["rule"] == "exception"
     assert finding["place"] == f"{bad}, line 7, in schedule"
-    assert finding["message"] == f"iteration 2: TypeError: 'Batch' object is not subscriptable ({finding['place']})"
-    assert (finding["iteration"], finding["severity"]) == (2, "error")
+    assert finding["message"] == f"iteration 1: TypeError: 'Batch' object is not subscriptable ({finding['place']})"
+    assert (finding["iteration"], finding["severity"]) == (1, "error")
     assert finding["seen_on"] == ["edge:single-outputs", "chat"]
     assert finding["file"] is None
-    # Three iterations need one request with three tokens to compute, or to emit: nothing is simpler.
+    # Two iterations need one request with two tokens to compute, or to emit: nothing is simpler.
     assert len(finding["instance"]["requests"]) == 1
     text = chunkfront("validate", f"{bad}:Crashes", *FEW).out
     assert "bad.py:Crashes does not conform: 1 rule broken (2 instances)." in text
-    assert "ERROR exception: iteration 2: TypeError" in text
+    assert "ERROR exception: iteration 1: TypeError" in text
 
 
 def test_the_printed_command_shows_the_fault_again(bad: Path, tmp_path: Path) -> None:
@@ -118,6 +131,28 @@ def test_warnings_fail_only_where_that_is_asked_for(bad: Path) -> None:
     rules = {(f["rule"], f["severity"]) for f in lenient.document["conformance"]["findings"]}
     assert ("empty-batch", "warning") in rules
     assert chunkfront("validate", f"{bad}:Waits", *FEW, "--policies", "none", "--strict").code == 1
+
+
+def test_what_a_scheduler_prints_is_no_part_of_the_answer(bad: Path) -> None:
+    talks = f"{bad}:Talks"
+    for args in (("validate", talks, *FEW), ("simulate", "chat", "--policy", talks),
+                 ("compare", "chat", "--metrics", "max_tbt", "--policies", talks)):  # fmt: skip
+        outcome = chunkfront(*args, "--json")
+        assert outcome.code == 0
+        assert outcome.document
+        assert "hello from a pass" in outcome.err
+        assert "hello" not in chunkfront(*args).out
+
+
+def test_refusing_an_instance_is_a_warning_and_refusing_all_of_them_an_error(bad: Path) -> None:
+    # chat has a budget of 512 tokens, `interference` one of more than 1000.
+    for instances, code, severity in ((("chat", "interference"), 0, "warning"), (("chat",), 1, "error")):
+        on = [word for name in instances for word in ("--on", name)]
+        outcome = chunkfront("validate", f"{bad}:Refuses", *on, "--policies", "none", "--json")
+        assert outcome.code == code
+        (finding,) = outcome.document["conformance"]["findings"]
+        assert (finding["rule"], finding["severity"]) == ("refuses-instance", severity)
+        assert "expected a larger budget" in finding["message"]
 
 
 def test_what_the_policy_declares_is_in_the_document() -> None:
@@ -211,3 +246,32 @@ def test_the_template_keeps_its_knob_as_far_as_the_engine_can(tmp_path: Path) ->
     run = simulate(instance_of("interference"), source())
     assert [n for i in run.schedule.iterations for n in i.prefill.values()] == [500] * 4
     assert examine(load_policy(f"{file}:MyScheduler:chunk=1"), list(suite(suite_keys(10)))).faults == ()
+
+
+# A scheduler of one's own elsewhere.
+
+
+def test_simulate_and_compare_take_a_scheduler_of_ones_own(bad: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(TEMPLATE, encoding="utf-8")
+    mine = f"{file}:MyScheduler:chunk=500"
+    run = chunkfront("simulate", "interference", "--policy", mine, "--json").document
+    assert run["policy"] == "MyScheduler:chunk=500"
+    compared = chunkfront("compare", "interference", "--metrics", "max_tbt", "--json", "--policies",
+                          f"orca,{mine},{bad}:Crashes").document  # fmt: skip
+    by_name = {policy["name"]: policy for policy in compared["instances"][0]["policies"]}
+    assert list(by_name) == ["orca", mine, f"{bad}:Crashes"]
+    # The README's point: four chunks of 500 beside four streams stall them for 59 ms at most.
+    assert by_name[mine]["values"]["max_tbt"] == run["metrics"]["max_tbt_ms"] == 59
+    assert by_name[f"{bad}:Crashes"]["reason"] == (
+        f"TypeError: 'Batch' object is not subscriptable ({bad}, line 7, in schedule)"
+    )
+
+
+def test_simulate_tells_where_the_users_code_raised(bad: Path) -> None:
+    outcome = chunkfront("simulate", "interference", "--policy", f"{bad}:Crashes")
+    assert outcome.code == 2
+    assert "--policy: fails: TypeError: 'Batch' object is not subscriptable" in outcome.err
+    assert f"({bad}, line 7, in schedule)" in outcome.err
+    assert "--policy: there is no policy 'nobody'" in chunkfront("simulate", "chat", "--policy", "nobody:x=1").err
+    assert "there is no module 'nobody'" in chunkfront("simulate", "chat", "--policy", "nobody:X").err

@@ -5,17 +5,15 @@ They run on the engine that they model (`Policy.engine`): it preempts where the 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from heuristics.policy import PolicyError
 from heuristics.recorder import Run
 from heuristics.simulator import simulate
 from instances.check import violations
-from instances.generate import random_instance
 from instances.instance import Instance
 from instances.metrics import metric
+from tests.judges.online import assert_no_future, assert_no_truth, assert_repeats_change_nothing, drawn
 
 ONLINE = (
     "vllm-v0",
@@ -48,12 +46,6 @@ CLAIRVOYANT = ("lightllm", "lightllm:max_waiting_iters=0,max_tokens_in_batch=3",
 SEEDS = range(150)
 
 
-def drawn(seed: int) -> Instance:
-    return random_instance(
-        seed, requests=(1, 5), preemption=("none", "recompute", "swap"), cost_kinds=("linear", "unit", "pieces")
-    )
-
-
 def attempt(instance: Instance, policy: str, **options: bool) -> Run | None:
     """Return the run; None where the engine hangs, as the real ones do where a request cannot come back."""
     try:
@@ -76,51 +68,17 @@ def test_the_checker_is_silent_and_hardly_any_run_hangs(policy):
 
 @pytest.mark.parametrize("policy", ONLINE + CLAIRVOYANT)
 def test_repeats_change_nothing(policy):
-    for seed in SEEDS:
-        instance = drawn(seed)
-        fast, slow = attempt(instance, policy), attempt(instance, policy, step_by_step=True)
-        assert (fast is None) == (slow is None), f"seed {seed}"
-        if fast is not None and slow is not None:
-            assert fast.decisions == slow.decisions, f"seed {seed}"
+    assert_repeats_change_nothing(attempt, policy, SEEDS)
 
 
 @pytest.mark.parametrize("policy", ONLINE + CLAIRVOYANT)
 def test_what_has_not_arrived_changes_nothing(policy):
-    compared = 0
-    for seed in SEEDS:
-        instance = drawn(seed)
-        cut = sorted(r.arrival_us for r in instance.requests)[len(instance.requests) // 2]
-        early = tuple(r for r in instance.requests if r.arrival_us < cut)
-        if not early:
-            continue
-        runs = attempt(instance, policy), attempt(replace(instance, requests=early), policy)
-        if None in runs:
-            continue
-        before = [[d for d in run.decisions if d["start_ms"] * 1000 < cut] for run in runs if run is not None]
-        assert before[0] == before[1], f"seed {seed}"
-        compared += bool(before[0])
-    assert compared > 25
+    assert_no_future(attempt, policy, SEEDS, at_least=25)
 
 
 @pytest.mark.parametrize("policy", ONLINE)
 def test_true_output_lengths_change_nothing_before_they_show(policy):
-    compared = 0
-    for seed in SEEDS:
-        instance = drawn(seed)
-        declared = tuple(replace(r, output_tokens=r.declared_output_tokens) for r in instance.requests)
-        try:
-            longer = replace(instance, requests=declared)
-        except ValueError:  # by its cap it could never fit
-            continue
-        runs = attempt(instance, policy), attempt(longer, policy)
-        if runs[0] is None or runs[1] is None:
-            continue
-        early_ends = [k for k, (a, b) in enumerate(zip(runs[0].decisions, runs[1].decisions, strict=False))
-                      if a["finished"] != b["finished"]]  # fmt: skip
-        until = early_ends[0] if early_ends else len(runs[0].decisions)
-        assert runs[0].decisions[:until] == runs[1].decisions[:until], f"seed {seed}"
-        compared += bool(early_ends)
-    assert compared > 25
+    assert_no_truth(attempt, policy, SEEDS, at_least=25)
 
 
 @pytest.mark.parametrize("policy", [p for p in ONLINE + CLAIRVOYANT if p.startswith("fastserve")])

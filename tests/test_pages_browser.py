@@ -16,7 +16,7 @@ import pytest
 from chunkfront.pages.schedule_page import schedule_page
 from chunkfront.report.page import report_page
 from chunkfront.timeline.build import build_timeline
-from chunkfront.timeline.words import visible
+from chunkfront.timeline.words import stall_words, visible
 from instances.instance import Instance
 from tests.judges.scenes import awkward, crowd
 from tests.test_report import ODD, run_frontier, two_requests
@@ -145,6 +145,8 @@ def test_a_click_on_a_point_shows_its_schedule(visit: Visit, report: tuple[Path,
         sync_api.expect(visit.page.locator("#schedule-title")).to_have_text(f"Schedule of point {at}")
         assert visit.page.locator("tr.chosen").get_attribute("id") == f"point-{at}"
         assert drawn_spans(visit.page) == work(report[1]["points"][at])
+    # the stall is named, also in a picture that has taken the place of another
+    assert visit.page.locator("#schedule .textpoint text").all_text_contents() == [" 7 ms"]
     # both requests stand there by name, markup and all
     labels = visit.page.locator("#schedule .ytick text").all_text_contents()
     assert labels[0] == ODD[0]
@@ -172,8 +174,11 @@ def test_without_javascript_the_tables_and_a_still_picture_remain(
 def test_a_schedule_page_loads_and_tells_about_a_bar(
     browser: Any, tmp_path: Path, scene: Any, size: tuple[int, int]
 ) -> None:
-    (tmp_path / "schedule.html").write_text(schedule_page(build_timeline(*scene())))
+    timeline = build_timeline(*scene())
+    (tmp_path / "schedule.html").write_text(schedule_page(timeline))
     visit = Visit(browser, tmp_path / "schedule.html", size)
+    lengths = visit.page.locator("#schedule .textpoint text").all_text_contents()
+    assert lengths == [f" {stall_words(gap)}" for gap in timeline.stalls]
     last = scene()[1].iterations[-1]
     bar = visit.page.locator("#schedule .barlayer .trace").nth(1).locator(".point path").last  # the last decode
     visit.page.mouse.move(*visit.at(bar))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from heuristics.policy import PolicyError
@@ -14,6 +12,7 @@ from instances.generate import random_instance
 from instances.instance import Instance
 from instances.replay import replay
 from tests.judges.exhaustive import exact_frontier
+from tests.judges.online import assert_no_future, assert_no_truth, assert_repeats_change_nothing, drawn
 
 OBEDIENT = (
     "greedy-chunked",
@@ -50,7 +49,9 @@ REAL_ENGINES = (
     "vllm-v1",
     "vllm-v1:policy=priority,long_prefill_token_threshold=2",
     "vllm-v1:policy=priority,reserve_full_isl=false,watermark_blocks=1",
+    "vllm-v1:async_scheduling=true",
     "sglang",
+    "sglang:sticky_full=false,init_new_token_ratio=0.3",
     "sglang:enable_mixed_chunk=true,schedule_policy=hrrn,init_new_token_ratio=0,clip_max_new_tokens=1",
     "sglang:prefill_decode_interval=2,schedule_policy=random,chunked_prefill_size=3,max_running_requests=3",
     "sglang:enable_priority_scheduling=true,priority_scheduling_preemption_threshold=0,enable_mixed_chunk=true,"
@@ -64,12 +65,6 @@ REAL_ENGINES = (
 )
 """Those that may do what the instance forbids."""
 SEEDS = range(300)
-
-
-def drawn(seed: int) -> Instance:
-    return random_instance(
-        seed, requests=(1, 5), preemption=("none", "recompute", "swap"), cost_kinds=("linear", "unit", "pieces")
-    )
 
 
 def attempt(instance: Instance, policy: str, **options: bool) -> Run | None:
@@ -113,13 +108,7 @@ def test_a_real_engine_obeys_the_limits_of_its_own_engine(policy):
 
 @pytest.mark.parametrize("policy", OBEDIENT + REAL_ENGINES)
 def test_repeats_change_nothing(policy):
-    for seed in SEEDS:
-        instance = drawn(seed)
-        fast, slow = attempt(instance, policy), attempt(instance, policy, step_by_step=True)
-        assert (fast is None) == (slow is None)
-        if fast is not None and slow is not None:
-            assert fast.decisions == slow.decisions, f"seed {seed}"
-            assert fast.schedule == slow.schedule, f"seed {seed}"
+    assert_repeats_change_nothing(attempt, policy, SEEDS)
 
 
 @pytest.mark.parametrize("policy", OBEDIENT + REAL_ENGINES)
@@ -143,41 +132,12 @@ def test_the_simulator_counts_as_the_checkers_replay_does(policy):
 
 @pytest.mark.parametrize("policy", [p for p in OBEDIENT + REAL_ENGINES if "oracle=true" not in p])
 def test_what_has_not_arrived_changes_nothing(policy):
-    compared = 0
-    for seed in SEEDS:
-        instance = drawn(seed)
-        cut = sorted(r.arrival_us for r in instance.requests)[len(instance.requests) // 2]
-        early = tuple(r for r in instance.requests if r.arrival_us < cut)
-        if not early:
-            continue
-        runs = attempt(instance, policy), attempt(replace(instance, requests=early), policy)
-        if None in runs:
-            continue
-        before = [[d for d in run.decisions if round(d["start_ms"] * 1000) < cut] for run in runs if run is not None]
-        assert before[0] == before[1], f"seed {seed}"
-        compared += bool(before[0])
-    assert compared > 50
+    assert_no_future(attempt, policy, SEEDS, at_least=50)
 
 
 @pytest.mark.parametrize("policy", [p for p in OBEDIENT + REAL_ENGINES if "oracle=true" not in p])
 def test_true_output_lengths_change_nothing_before_they_show(policy):
-    compared = 0
-    for seed in SEEDS:
-        instance = drawn(seed)
-        declared = tuple(replace(r, output_tokens=r.declared_output_tokens) for r in instance.requests)
-        try:
-            longer = replace(instance, requests=declared)
-        except ValueError:  # by its cap it could never fit
-            continue
-        runs = attempt(instance, policy), attempt(longer, policy)
-        if runs[0] is None or runs[1] is None:
-            continue
-        early_ends = [k for k, (a, b) in enumerate(zip(runs[0].decisions, runs[1].decisions, strict=False))
-                      if a["finished"] != b["finished"]]  # fmt: skip
-        until = early_ends[0] if early_ends else len(runs[0].decisions)
-        assert runs[0].decisions[:until] == runs[1].decisions[:until], f"seed {seed}"
-        compared += bool(early_ends)
-    assert compared > 50
+    assert_no_truth(attempt, policy, SEEDS, at_least=50)
 
 
 def test_with_an_oracle_the_greedy_policy_serves_whatever_can_be_served():

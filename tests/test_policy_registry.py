@@ -84,7 +84,7 @@ def test_a_description_has_the_summary_and_one_line_per_knob():
     assert "0.33.0" in lines[0]
     assert lines[1].startswith("  policy=fcfs (fcfs|priority): ")
     assert lines[2].startswith("  long_prefill_token_threshold=0 (int): ")
-    assert len(lines) == 5
+    assert len(lines) == 6  # five knobs
 
 
 def test_knobs_of_a_new_policy_are_its_fields():

@@ -6,7 +6,7 @@ import pytest
 
 from heuristics.lightllm import PeakTest
 from heuristics.plan import Plan
-from heuristics.policy import Batch
+from heuristics.policy import Batch, PolicyError
 from heuristics.registry import make_policy
 from heuristics.simulator import simulate
 from instances.cost_model import CostModel
@@ -70,6 +70,29 @@ def test_decodes_above_the_chunk_budget_run_and_prefills_get_nothing():
         C d* d*  d*# -
         D .  .   p1  p1*#
     """)
+
+
+@pytest.mark.parametrize(("load", "engine", "knobs", "rule", "iteration"), [
+    # 7.1-c: B, preempted after 2 tokens in iteration 3, is known to end with its 6th, in 10; the original goes on.
+    (PAIR, {"num_kv_blocks": 6, "block_size": 2}, "watermark=0", "emission", 9),
+    # 6 blocks of 1. B's prompt of 4 is booked beside A's token. A takes the last block in 2, and evicts B in 3.
+    ("A(P1,O4) B(P4,O1)", {"num_kv_blocks": 6}, "chunk_size=2,watermark=0", "prefill-target", 2),
+])  # fmt: skip
+def test_where_a_bug_of_the_original_strikes_a_compatible_run_stops(load, engine, knobs, rule, iteration):
+    play(loads(load), f"sarathi:{knobs}", 16, **engine)  # by the clean rules all is well
+    with pytest.raises(PolicyError) as caught:
+        play(loads(load), f"sarathi:{knobs},bug_compatible=true", 16, **engine)
+    assert (caught.value.rule, caught.value.iteration, caught.value.request) == (rule, iteration, "B")
+
+
+def test_a_compatible_run_stops_at_a_negative_chunk():
+    # Three decodes above the chunk size of 2, all there at time 0, and a prompt of which 1 of 9 tokens is done.
+    streams = [Request(f"d{k}", 1, 3, progress=Progress(1, 1)) for k in range(3)]
+    requests = (*streams, Request("p", 9, 1, progress=Progress(1, 0)))
+    instance = Instance("i", requests, EngineLimits(16), CostModel.unit())
+    assert simulate(instance, "sarathi:chunk_size=2").schedule.iterations[0].prefill == {}
+    with pytest.raises(PolicyError, match="-1 tokens are left of the chunk budget"):
+        simulate(instance, "sarathi:chunk_size=2,bug_compatible=true")
 
 
 def test_dynamic_chunk_sizes_shrink_with_a_prompts_progress():

@@ -65,6 +65,17 @@ def test_a_full_batch_stays_full_until_it_shrinks():
     """)
 
 
+def test_a_full_flag_that_does_not_stick_lets_the_next_one_try_again_in_every_pass():
+    # The same load. Iteration 2: A holds 6 and may add 7 / 2: B 15 < 24 - 3.5; then C 9 < 20.5 - (6 + 1 + 8) fails.
+    # Iteration 3: A and B hold 12 and may add 7 / 2 each: C 9 < 18 - 7. Whoever was admitted lets the others wait.
+    run = play(loads("A(P6,O8) B(P6,O8) C(P4,O4)"), f"sglang:{RATIO_OF_HALF},sticky_full=false", 32, num_kv_blocks=30)
+    assert table(run) == rows("""
+        A p6* .   .   d* d* d*  d* d* d* d*#
+        B .   p6* .   d* d* d*  d* d* d* d*#
+        C .   .   p4* d* d* d*# -  -  -  -
+    """)
+
+
 def test_the_request_with_the_fewest_outputs_is_retracted():
     # 5-e: pool 20. Iteration 3: 6 + 8 + 1 = 15 < 17 - 10 * 0.1. Iteration 9: 2 needed, 1 there; B (6 outputs) loses
     # 11. It comes back when 12 + 2 + 1 = 15 < 20.

@@ -7,34 +7,22 @@ from __future__ import annotations
 
 import pytest
 
-from heuristics.simulator import simulate
-from instances.check import require_valid
 from instances.metrics import metric, per_request
 from instances.replay import replay
 from tests.judges.build import base_and_tokens, build
-
-
-def run(instance, policy):
-    """Return the schedule, checked for the engine that the policy runs on."""
-    result = simulate(instance, policy)
-    require_valid(result.instance, result.schedule)
-    return result.schedule
-
-
-def ttfts(instance, policy):
-    return [row["ttft_ms"] for row in per_request(instance, run(instance, policy))]
+from tests.judges.measures import checked, ttfts
 
 
 def max_gap(instance, policy):
-    return metric(instance, run(instance, policy), "max_tbt")
+    return metric(instance, checked(instance, policy), "max_tbt")
 
 
 def makespan(instance, policy):
-    return metric(instance, run(instance, policy), "makespan")
+    return metric(instance, checked(instance, policy), "makespan")
 
 
 def tokens_at(instance, policy, name):
-    return [time / 1000 for time in replay(instance, run(instance, policy)).token_times[name]]
+    return [time / 1000 for time in replay(instance, checked(instance, policy)).token_times[name]]
 
 
 # A1: steady arrivals starve a stream under prefill-first.
@@ -74,7 +62,7 @@ def test_chunks_bound_the_gap_and_delay_the_newcomer():
 
 
 def test_a_chunk_cap_does_what_a_smaller_budget_does():
-    assert run(spike(16), "greedy-chunked:chunk=4").iterations == run(spike(5), "greedy-chunked").iterations
+    assert checked(spike(16), "greedy-chunked:chunk=4").iterations == checked(spike(5), "greedy-chunked").iterations
 
 
 # A3: splitting for nothing costs a base per iteration: 12 + 4 * ceil(12 / K).
@@ -134,7 +122,7 @@ def test_evicting_the_newest_beats_the_best_schedule_without_preemption():
     instance = pair(preemption="recompute")
     assert tokens_at(instance, "vllm-v1", "r0") == [1, 2, 3, 4, 5, 6]
     assert tokens_at(instance, "vllm-v1", "r1") == [1, 2, 7, 8, 9, 10]
-    schedule = run(instance, "vllm-v1")
+    schedule = checked(instance, "vllm-v1")
     assert metric(instance, schedule, "preemptions") == 1
     assert (metric(instance, schedule, "makespan"), metric(instance, schedule, "mean_e2e")) == (10, 16 / 2)
     assert metric(instance, schedule, "max_tbt") == 5
@@ -143,7 +131,7 @@ def test_evicting_the_newest_beats_the_best_schedule_without_preemption():
 @pytest.mark.parametrize("policy", ["greedy-chunked", "orca", "prefill-first", "static", "preemptive-srpt"])
 def test_without_preemption_the_second_one_waits(policy):
     # Peaks 9 + 9 > 10: one after the other, 6 iterations each.
-    schedule = run(pair(), policy)
+    schedule = checked(pair(), policy)
     assert (metric(pair(), schedule, "makespan"), metric(pair(), schedule, "mean_e2e")) == (12, 18 / 2)
     assert metric(pair(), schedule, "max_tbt") == 1
     assert metric(pair(), schedule, "preemptions") == 0
@@ -151,7 +139,7 @@ def test_without_preemption_the_second_one_waits(policy):
 
 def test_three_at_once_evict_three_times():
     instance = build([(0, 4, 6)] * 3, 12, num_kv_blocks=12, preemption="recompute")
-    schedule = run(instance, "vllm-v1:reserve_full_isl=false")
+    schedule = checked(instance, "vllm-v1:reserve_full_isl=false")
     assert (metric(instance, schedule, "makespan"), metric(instance, schedule, "preemptions")) == (13, 3)
     assert makespan(build([(0, 4, 6)] * 3, 12, num_kv_blocks=12), "greedy-chunked") == 18
 
@@ -161,7 +149,7 @@ def test_three_at_once_evict_three_times():
 
 def test_evicting_the_newest_makes_progress_where_both_cannot_stay():
     instance = build([(0, 5, 4)] * 2, 8, num_kv_blocks=8, preemption="recompute")
-    ends = [row["e2e_ms"] for row in per_request(instance, run(instance, "vllm-v1"))]
+    ends = [row["e2e_ms"] for row in per_request(instance, checked(instance, "vllm-v1"))]
     assert ends == [4, 8]
 
 

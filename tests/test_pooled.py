@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
+from instances.check import violations
 from instances.instance import Instance
+from instances.metrics import amounts
 from instances.objectives import amount_key
 from solver.evictions import problem_for
 from solver.pooled.relax import AIMS, Relaxer
 from solver.run import Clock
+from tests.judges.build import base_and_tokens, build
 from tests.judges.exhaustive import exact_optimum
 from tests.judges.random_instances import tiny_instance
 
@@ -33,6 +37,10 @@ def check_bounds(instance: Instance, gap_us: int | None) -> int:
     return applied
 
 
+MS = 1000
+LADDER = Path(__file__).parents[2] / "shared" / "bench" / "ladder"
+
+
 def drawn(seed: int, *, every_feature: bool) -> tuple[Instance, int | None]:
     """Return a random instance and a gap limit near its best one."""
     rng = random.Random(f"pooled {seed}")
@@ -46,3 +54,33 @@ def drawn(seed: int, *, every_feature: bool) -> tuple[Instance, int | None]:
 @pytest.mark.parametrize("seed", range(15))
 def test_no_bound_exceeds_the_optimum_that_exhaustive_search_finds(seed: int, every_feature: bool) -> None:
     check_bounds(*drawn(seed, every_feature=every_feature))
+
+
+@pytest.mark.parametrize("seed", [473, 1163, 105])
+def test_bounds_hold_where_an_earlier_version_broke(seed: int) -> None:
+    # 105: all live requests end before an arrival; 473: decodes while waiting are no needed iterations; 1163: a first
+    # token that an arrival delays does not pay for waiting once more.
+    assert check_bounds(*drawn(seed, every_feature=False))
+
+
+def test_the_relaxation_follows_the_optimum_of_a_single_request() -> None:
+    # 5 tokens, at most 2 an iteration: three iterations of 1 + 2, 1 + 2, 1 + 1 ms, then one decode of 1 + 1 ms.
+    instance = build([(0, 5, 2)], budget=2, cost=base_and_tokens(1))
+    for name, amount in (("mean_ttft", 8 * MS), ("mean_e2e", 10 * MS), ("makespan", 10 * MS)):
+        relaxed = Relaxer(problem_for(instance, 1), name, None).solve(None, Clock(20))
+        assert relaxed.schedule is not None
+        assert amounts(instance, relaxed.schedule)[name] == amount
+        assert relaxed.bound in (amount - 1, amount)  # 1 µs per request for rounding
+
+
+@pytest.mark.parametrize("window", ["code-03-b-linear", "code-04-a-context", "code-06-a-linear"])
+def test_real_windows_are_bounded_and_planned_within_two_per_cent(window: str) -> None:
+    if not LADDER.is_dir():
+        pytest.skip("needs ../shared/bench/ladder")
+    instance = Instance.read(LADDER / f"{window}.json")
+    relaxed = Relaxer(problem_for(instance, 1), "mean_ttft", 35 * MS).solve(None, Clock(60))
+    assert relaxed.schedule is not None
+    assert violations(instance, relaxed.schedule) == []
+    shown = amounts(instance, relaxed.schedule)
+    assert shown["max_tbt"] <= 35 * MS
+    assert 0.98 * shown["mean_ttft"] <= relaxed.bound <= shown["mean_ttft"]

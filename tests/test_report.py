@@ -32,9 +32,12 @@ def two_requests(first: str, second: str, name: str) -> Instance:
 
 
 def run_frontier(instance: Instance, folder: Path, *args: str) -> Path:
-    (folder / "given.json").write_text(instance.to_json())
-    assert chunkfront("frontier", folder / "given.json", "--out", folder / "out", *args, "--json").code == 0
-    return folder / "out"
+    """Write what ``frontier --out`` does, but for the plots, which take their time."""
+    (folder / "instance.json").write_text(instance.to_json())
+    outcome = chunkfront("frontier", folder / "instance.json", *args, "--json")
+    assert outcome.code == 0
+    (folder / "frontier.json").write_text(outcome.out)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +183,15 @@ def test_a_frontier_without_points_has_a_page(document: Document, instance: Inst
     assert notes == [f"no point found: {status}"]
 
 
+def test_limits_that_conflict_are_named(document: Document, instance: Instance) -> None:
+    conflict = {"limit": "max_ttft", "kind": "metric", "value": 1.0, "unit": "ms", "matters": True, "needed": 6.0,
+                "bound": 6.0, "proved": True, "alone": True}  # fmt: skip
+    document |= {"points": [], "status": "INFEASIBLE", "complete": True, "conflict": [conflict], "wall_s": None}
+    page = page_of(document, instance)
+    assert "Why: no schedule keeps max_ttft <= 1 ms." in page.texts["conflict"]
+    assert "deterministic" in page.texts["verdict"]
+
+
 def test_three_axes_are_drawn_pair_by_pair(document: Document, instance: Instance) -> None:
     document["axes"].append("mean_ttft")
     document["units"].append("ms")
@@ -192,6 +204,7 @@ def test_three_axes_are_drawn_pair_by_pair(document: Document, instance: Instanc
     assert [layout[axis]["title"]["text"] for axis in ("xaxis3", "yaxis3")] == ["max_tbt (ms)", "mean_ttft (ms)"]
     proved = [trace for trace in page.data["figure"]["data"] if trace["name"] == "proved point"]
     assert len(proved) == 3
+    assert any(link.startswith("data:image/svg+xml") for link in page.links)
     assert "bound on mean_ttft" in page.tables["points"][0].cells
 
 
@@ -239,7 +252,7 @@ def test_frontier_refuses_a_page_that_cannot_be_written_before_any_work() -> Non
     assert "--report" in outcome.err
 
 
-def test_results_without_their_instance_need_it_named(results: Path, instance: Instance, tmp_path: Path) -> None:
+def test_results_without_their_instance_need_it_named(results: Path, tmp_path: Path) -> None:
     alone = tmp_path / "alone"
     alone.mkdir()
     (alone / "frontier.json").write_text((results / "frontier.json").read_text())
@@ -247,8 +260,7 @@ def test_results_without_their_instance_need_it_named(results: Path, instance: I
     assert refused.code == 2
     assert "--instance" in refused.err
     assert "'chat'" in chunkfront("report", alone, "--instance", "chat").err
-    (tmp_path / "i.json").write_text(instance.to_json())
-    assert chunkfront("report", alone, "--instance", tmp_path / "i.json").code == 0
+    assert chunkfront("report", alone, "--instance", results / "instance.json").code == 0
 
 
 @pytest.mark.parametrize(

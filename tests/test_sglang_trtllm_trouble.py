@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from heuristics.simulator import simulate
-from instances.check import require_valid
-from instances.metrics import metric, per_request
+from instances.metrics import metric
 from instances.replay import replay
 from tests.judges.build import build
+from tests.judges.measures import checked, ends, ttfts
 
 MAX_UTILIZATION = "trtllm:capacity_scheduler_policy=max_utilization"
 V2 = "trtllm:capacity_scheduler_policy=v2"
@@ -19,28 +18,13 @@ EQUAL = "trtllm:context_chunking_policy=equal_progress"
 OPTIMISTIC = "sglang:init_new_token_ratio=0"
 
 
-def run(instance, policy):
-    """Return the schedule, checked for the engine that the policy runs on."""
-    result = simulate(instance, policy)
-    require_valid(result.instance, result.schedule)
-    return result.schedule
-
-
-def ttfts(instance, policy):
-    return [row["ttft_ms"] for row in per_request(instance, run(instance, policy))]
-
-
-def ends(instance, policy):
-    return [row["e2e_ms"] for row in per_request(instance, run(instance, policy))]
-
-
 def values(instance, policy, *names):
-    schedule = run(instance, policy)
+    schedule = checked(instance, policy)
     return tuple(metric(instance, schedule, name) for name in names)
 
 
 def tokens_at(instance, policy, name):
-    return [time / 1000 for time in replay(instance, run(instance, policy)).token_times[name]]
+    return [time / 1000 for time in replay(instance, checked(instance, policy)).token_times[name]]
 
 
 # A1: steady arrivals starve a stream; the front (sum of TTFT, max gap) is (4,4) (5,3) (6,2) (7,1).

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from dataclasses import replace
 
 import pytest
 
 from heuristics.policy import PolicyError
 from heuristics.simulator import simulate, summarise
-from heuristics.stretch import durations_until, durations_us
+from heuristics.state import RequestState
+from heuristics.stretch import Durations, durations_until, durations_us
 from instances.cost_model import SAFE_PS, CostModel, Piece
 from instances.generate import random_instance
 from instances.instance import Instance
 from instances.metrics import report
+from instances.request import Request
 from tests.judges.build import build
 
 POLICIES = (
@@ -67,6 +70,29 @@ def test_durations_of_a_stretch_are_those_of_its_iterations(seed):
     assert list(durations_until(cost, chunks, contexts, expected[0], 300, None)) == expected
 
 
+@pytest.mark.parametrize("seed", range(100))
+def test_durations_of_a_batch_are_those_of_its_iterations_whatever_the_kind_of_cost(seed):
+    rng = random.Random(seed)
+    linear = CostModel.linear(*(rng.randrange(most) for most in (10**9, 10**7, 10**8)))
+    cost = rng.choice([linear, drawn_cost(rng), CostModel.unit()])
+    states = [RequestState(Request(f"r{k}", 900, 900), k) for k in range(rng.randint(1, 6))]
+    decodes = states[rng.randint(0, 2):]
+    for state in decodes:
+        state._computed, state._decoding = rng.randint(1, 500), True
+    prefills = [(state, rng.randint(1, 7)) for state in states if state not in decodes]
+    swapped = rng.choice([([], []), ([30], [40, 50])])
+    most = rng.randint(1, 20)
+    expected = [
+        cost.duration_us([(k * n, (k + 1) * n) for _, n in prefills], [r.computed + 1 + k for r in decodes],
+                         *(swapped if k == 0 else ()))
+        for k in range(most)
+    ]  # fmt: skip
+    assert list(Durations(cost).of(decodes, prefills, *swapped, most, None)) == expected
+    event = rng.randrange(1, 2 + sum(expected))
+    count = next((k for k in range(1, most) if sum(expected[:k]) >= event), most)
+    assert list(Durations(cost).of(decodes, prefills, *swapped, most, event)) == expected[:count]
+
+
 def test_amounts_beyond_64_bits_are_exact():
     cost = CostModel((Piece(decode_context_ps=SAFE_PS // 2**12),))
     assert durations_us(cost, [], [5000, 7], 1, 2) == [cost.duration_us([], [5001, 8]), cost.duration_us([], [5002, 9])]
@@ -110,3 +136,20 @@ def test_chunks_that_are_alike_are_one_stretch_up_to_the_one_that_makes_room_for
     found = [each["scheduled"] for each in simulate(instance, policy).decisions]
     assert found == [{"r0": 2}, {"r0": 2}, {"r0": 2}, {"r0": 2, "r1": 2}, {"r1": 2}]
     assert summarise(instance, policy).metrics["iterations"] == 5
+
+
+def traced_kib(outputs):
+    """Return the peak of traced memory in KiB while two requests with so many outputs are simulated."""
+    instance = build([(0, 4, outputs), (0, 4, outputs)], 8, max_num_seqs=2)
+    summarise(instance, "vllm-v1")  # what is allocated once is not counted
+    tracemalloc.start()
+    summarise(instance, "vllm-v1")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 1024
+
+
+def test_a_summary_needs_no_more_memory_for_more_iterations():
+    # 4,000 and 64,000 iterations. A schedule would take hundreds of bytes for each, durations 8 for each: 480 KiB more.
+    short, long = traced_kib(4_000), traced_kib(64_000)
+    assert long < short + 50

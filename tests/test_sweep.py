@@ -206,6 +206,12 @@ def test_a_sweep_of_which_nothing_can_run_is_bad_input(prompt):
     assert "no value can be run" in refused.err
 
 
+def test_simulate_sweeps_its_own_policy_only(prompt):
+    refused = chunkfront("simulate", prompt, "--policy", "vllm-v1", "--sweep", "sarathi:chunk_size=4,8")
+    assert refused.code == 2
+    assert "expected a sweep of vllm-v1" in refused.err
+
+
 def test_frontier_draws_the_sweep_and_writes_it_everywhere(prompt, tmp_path):
     out = tmp_path / "out"
     found = chunkfront("frontier", prompt, "--policies", "vllm-v1", "--sweep", "max_num_batched_tokens=4,8,16",
@@ -233,3 +239,35 @@ def test_a_sweep_without_any_policy_asks_for_one(prompt):
     refused = chunkfront("frontier", prompt, "--policies", "none", "--sweep", "max_num_seqs=1")
     assert refused.code == 2
     assert "there is no policy to sweep" in refused.err
+
+
+MINE = """
+from dataclasses import dataclass
+from heuristics.greedy_chunked import GreedyChunked
+from heuristics.knobs import knob
+
+@dataclass
+class Mine(GreedyChunked):
+    patience: int = knob(1, "how often it plays along", minimum=0)
+
+    def schedule(self, state):
+        print("asked")
+        if state.iteration >= self.patience:
+            raise KeyError("lost")
+        return super().schedule(state)
+"""
+
+
+def test_a_scheduler_of_the_users_own_can_be_swept_and_its_faults_are_rows(prompt, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    found = chunkfront("simulate", prompt, "--policy", f"{path}:Mine", "--sweep", "patience=2,9", "--json").document
+    lost, good = found["runs"]
+    assert "KeyError: 'lost'" in lost["reason"]
+    assert f"{path}, line 13" in lost["reason"]
+    assert good["comparable"]
+    sweep = f"{path}:Mine:patience=2,9"
+    drawn = chunkfront("frontier", prompt, "--policies", "none", "--sweep", sweep, "--json").document
+    lost, good = drawn["sweep"]["curves"][0]["points"]
+    assert "KeyError: 'lost'" in lost["reason"]
+    assert good["values"] == [4.0, 1.0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,26 +15,13 @@ from instances.traces.cells import count, stamp_ns, time_ns
 from instances.traces.read import FORMATS, read_trace
 from instances.traces.trace import Trace
 from instances.traces.window import window
-
-AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n"
-B11 = (
-    AZURE + "2023-11-16 18:17:03.9799600,4808,10\r\n2023-11-16 18:17:04.0319600,3180,8\r\n"
-    "2023-11-16 18:17:04.0781490,110,27"
-)
-PLAIN = "arrival_ms,prompt_tokens,output_tokens\n"
-Reader = Callable[..., Trace]
+from tests.judges.trace_text import AZURE, B11, PLAIN, Reader, reader_in
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Reader:
     """Return a function that reads a text as a trace file."""
-
-    def reader(text: str | bytes, format: str = "csv", **options: bool) -> Trace:
-        path = tmp_path / "t.csv"
-        path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        return read_trace(path, format, **options)
-
-    return reader
+    return reader_in(tmp_path)
 
 
 def refusal(read: Reader, text: str | bytes, format: str = "csv", **options: bool) -> str:

@@ -25,6 +25,7 @@ from instances.objectives import OBJECTIVES
 from solver.model import solve
 from solver.result import FEASIBLE, OPTIMAL
 from tests.judges.build import build
+from tests.judges.exhaustive import exact_optimum
 from tests.judges.mutants import CrashesOnSingleOutputs
 
 ENTRIES = best_known()
@@ -81,10 +82,29 @@ def test_what_is_quickly_proved_is_proved_again(entry: BestKnown) -> None:
     assert (result.status, result.amount) == (OPTIMAL, entry.amount)
 
 
+def tokens(key: str) -> int:
+    return sum(r.prompt_tokens + r.output_tokens for r in instance_of(key).requests)
+
+
+SMALL = [key for key in known_keys() if key.startswith("random:") and tokens(key) <= 15]
+
+
+def test_small_ones_of_every_kind_of_eviction_are_there() -> None:
+    assert {instance_of(key).engine.preemption for key in SMALL} == {"none", "recompute", "swap"}
+
+
+@pytest.mark.parametrize("key", SMALL)
+def test_exhaustive_search_finds_what_the_library_says(key: str) -> None:
+    for entry in (entry for entry in ENTRIES if entry.instance == key):
+        best = exact_optimum(instance_of(key), entry.metric)
+        assert best is not None
+        assert entry.bound_amount <= best <= entry.amount
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ENTRIES, ids=entry_id)
 def test_everything_is_proved_again(entry: BestKnown) -> None:
-    result = solve(instance_of(entry.instance), entry.metric, time_limit=60)
+    result = solve(instance_of(entry.instance), entry.metric, time_limit=60, workers=2)
     assert result.bound_amount is not None
     assert result.bound_amount <= entry.amount
     if entry.status == OPTIMAL:

@@ -119,3 +119,44 @@ def test_without_the_full_sequence_test_a_prompt_enters_by_its_first_chunk():
     requests = loads("A(P3,O2) B(P4,O1)")
     assert table(play(requests, "vllm-v1:reserve_full_isl=false", 4, num_kv_blocks=6))["B"] == "p1 x p4*#"
     assert table(play(requests, "vllm-v1", 4, num_kv_blocks=6))["B"] == ". . p4*#"
+
+
+def test_without_chunking_a_threshold_does_not_cut_the_prompt_of_one_that_is_alone():
+    # 8 blocks of 1, both hold 4 after iteration 3. In 4 A takes one of B's, and B knows 2 + 3 tokens. Until A has ended
+    # they do not fit; then B is alone, the threshold has no effect, and 5 tokens exceed the budget of 4: it hangs.
+    load = loads("A(P2,O6) B(P2,O6)")
+    with pytest.raises(PolicyError, match="idle"):
+        play(load, "vllm-v1:long_prefill_token_threshold=3", 4, num_kv_blocks=8, enable_chunked_prefill=False)
+    # With a budget of 5 they are prefilled at once.
+    run = play(load, "vllm-v1:long_prefill_token_threshold=3", 5, num_kv_blocks=8, enable_chunked_prefill=False)
+    assert table(run)["B"] == "p2* d* d* x . . p5* d* d*#"
+
+
+def test_under_asynchronous_scheduling_a_seat_and_blocks_come_free_one_iteration_late():
+    # A ends in iteration 1. Its seat (of two), or its 2 of 6 blocks, still count in 2 while B decodes; C enters in 3.
+    load = loads("A(P2,O1) B(P2,O4) C(P2,O1)")
+    for engine in ({"max_num_seqs": 2}, {"num_kv_blocks": 6}):
+        assert table(play(load, "vllm-v1", 4, **engine))["C"] == ". p2*# - -"
+        assert table(play(load, "vllm-v1:async_scheduling=true", 4, **engine)) == rows("""
+            A p2*# -  -     -
+            B p2*  d* d*    d*#
+            C .    .  p2*#  -
+        """)
+
+
+def test_under_asynchronous_scheduling_one_that_ends_before_its_cap_wastes_a_decode():
+    # K = 4. A ends in iteration 1; in 2, B decodes, and C(3) gets the other three tokens if A was known to end there.
+    by_cap, early = "A(P2,O1) B(P2,O4) C(P3,O1)", "A(P2,O1,M4) B(P2,O4) C(P3,O1)"
+    assert table(play(loads(by_cap), "vllm-v1:async_scheduling=true", 4))["C"] == ". p3*# - -"
+    assert table(play(loads(early), "vllm-v1:async_scheduling=true", 4))["C"] == ". p2 p1*# -"
+    assert table(play(loads(early), "vllm-v1", 4))["C"] == ". p3*# - -"
+
+
+def test_when_only_those_that_leave_are_there_the_next_one_starts_at_once():
+    # One seat: the pass in which A still holds it finds nothing to run and costs no time.
+    found = play(loads("A(P2,O1) B(P2,O1)"), "vllm-v1:async_scheduling=true", 4, max_num_seqs=1)
+    assert table(found) == rows("""
+        A p2*# -
+        B .    p2*#
+    """)
+    assert [each["start_ms"] for each in found.decisions] == [0, 1]

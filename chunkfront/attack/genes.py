@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from instances.cost_model import CostModel
-from instances.engine import EngineLimits
+from instances.engine import PREEMPTION_MODES, EngineLimits
 from instances.errors import InputError
 from instances.instance import Instance
 from instances.request import Request
 from instances.units import PS_PER_MS, US_PER_MS
 
+ENGINE = ("budget", "seats", "base", "prefill", "decode", "kv")
+REQUEST = ("arrival", "prompt", "output")
+
 
 @dataclass(frozen=True)
 class Ranges:
-    """Largest values of what an attack varies; the least are 1 request, prompt, output and budget, and 0 otherwise.
+    """Largest values of what an attack varies; the least are 1 request, token and ms per prefill token, else 0.
 
     Parameters
     ----------
@@ -29,6 +32,10 @@ class Ranges:
         max_num_batched_tokens.
     base, prefill, decode
         Cost per iteration, prefill token and decode, in ms.
+    kv
+        KV pool in tokens, never less than the largest request needs; 0: no limit.
+    preemption
+        Of the engine, the same for all instances: ``none``, ``recompute`` or ``swap`` (which then costs nothing).
     """
 
     requests: int = 4
@@ -39,27 +46,32 @@ class Ranges:
     base: int = 4
     prefill: int = 3
     decode: int = 2
+    kv: int = 0
+    preemption: str = "none"
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            least = 0 if field.name in ("arrival", "base", "decode") else 1
-            if getattr(self, field.name) < least:
-                raise InputError.expected(f"at least {least}", getattr(self, field.name), field.name)
+        for name in (*REQUEST, "requests", "budget", "base", "prefill", "decode", "kv"):
+            least = int(name not in ("arrival", "base", "decode", "kv"))
+            if getattr(self, name) < least:
+                raise InputError.expected(f"at least {least}", getattr(self, name), name)
+        if self.preemption not in PREEMPTION_MODES:
+            raise InputError.expected(f"one of {', '.join(PREEMPTION_MODES)}", self.preemption, "preemption")
 
-
-ENGINE = ("budget", "seats", "base", "prefill", "decode")
-REQUEST = ("arrival", "prompt", "output")
+    @property
+    def engine(self) -> tuple[str, ...]:
+        """The numbers of the engine and its cost that vary."""
+        return ENGINE if self.kv else ENGINE[:-1]
 
 
 @dataclass(frozen=True)
 class Genes:
-    """One instance as whole numbers: tokens, ms; `seats` is max_num_seqs, 0 for no limit.
+    """One instance as whole numbers: tokens, ms; `seats` is max_num_seqs, 0 for no limit, as for `kv`.
 
     Parameters
     ----------
     requests
         Triples (arrival, prompt, output).
-    budget, seats, base, prefill, decode
+    budget, seats, base, prefill, decode, kv, preemption
         Of the engine and its cost, see `Ranges`.
     """
 
@@ -69,6 +81,8 @@ class Genes:
     base: int
     prefill: int
     decode: int
+    kv: int = 0
+    preemption: str = "none"
 
     def instance(self, name: str, description: str | None = None) -> Instance:
         """Return the instance that the numbers say."""
@@ -77,7 +91,8 @@ class Genes:
             for i, (arrival, prompt, output) in enumerate(self.requests)
         )
         cost = CostModel.linear(self.base * PS_PER_MS, self.prefill * PS_PER_MS, self.decode * PS_PER_MS)
-        engine = EngineLimits(self.budget, self.seats or None)
+        pool = max(self.kv, *(r.peak_kv_tokens for r in requests)) if self.kv else None
+        engine = EngineLimits(self.budget, self.seats or None, pool, preemption=self.preemption)
         return Instance(name, requests, engine, cost, description=description)
 
 
@@ -86,7 +101,8 @@ def drawn(rng: random.Random, ranges: Ranges) -> Genes:
     count = rng.randint(min(2, ranges.requests), ranges.requests)
     return Genes(
         tuple(sorted(_request(rng, ranges) for _ in range(count))),
-        **{name: _number(rng, ranges, name) for name in ENGINE},
+        **{name: _number(rng, ranges, name) for name in ranges.engine},
+        preemption=ranges.preemption,
     )
 
 
@@ -127,7 +143,7 @@ def _one_change(genes: Genes, rng: random.Random, ranges: Ranges) -> Genes:
         row[column] = _stepped(row[column], rng, ranges, REQUEST[column])
         rows[place] = (row[0], row[1], row[2])
     else:
-        name = rng.choice(ENGINE)
+        name = rng.choice(ranges.engine)
         return _with(genes, name, _stepped(getattr(genes, name), rng, ranges, name))
     return replace(genes, requests=tuple(sorted(rows)))
 

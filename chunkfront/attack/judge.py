@@ -39,6 +39,8 @@ class Question:
         Objectives in which the optimum must not be worse than the policy's own schedule.
     no_pause
         Whether both must decode every prefilled resident in every iteration.
+    max_preemptions
+        Most evictions per request, where the engine may evict.
     """
 
     policy: PolicySource
@@ -46,6 +48,7 @@ class Question:
     limits: Mapping[str, float] = field(default_factory=dict)
     no_worse: tuple[str, ...] = ()
     no_pause: bool = False
+    max_preemptions: int = 1
 
     def __post_init__(self) -> None:
         for name in (self.metric, *self.no_worse):
@@ -93,7 +96,8 @@ def judge(instance: Instance, question: Question, at_least: Fraction = Fraction(
     on the optimum shows that the ratio is below `at_least`, without a solve.
     """
     run = run_source(instance, question.policy)
-    if run.schedule is None or broken_rule(instance, run, Rules(question.limits, question.no_pause)):
+    rules = Rules(question.limits, question.no_pause, question.max_preemptions)
+    if run.schedule is None or broken_rule(instance, run, rules):
         return None
     reached = amounts(instance, run.schedule)
     amount, bound = reached[question.metric], Bounds(Problem(instance)).amount(question.metric)
@@ -105,8 +109,8 @@ def judge(instance: Instance, question: Question, at_least: Fraction = Fraction(
         if reached[name] <= allowed.get(name, reached[name]):
             limits[name] = OBJECTIVES[name].value(instance, reached[name])
     optimum = solve(
-        instance, question.metric, limits, no_pause=question.no_pause, time_limit=WORK, deterministic=True,
-        known=[run.schedule],
+        instance, question.metric, limits, no_pause=question.no_pause, max_preemptions=question.max_preemptions,
+        time_limit=WORK, deterministic=True, known=[run.schedule],
     )  # fmt: skip
     if optimum.interrupted:
         raise KeyboardInterrupt

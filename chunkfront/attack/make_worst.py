@@ -1,4 +1,4 @@
-"""Makes the bundled worst cases of the built-in policies: ``python -m chunkfront.attack.make_worst [POLICY...]``.
+"""Makes the bundled worst cases and their table: ``python -m chunkfront.attack.make_worst [POLICY...]``.
 
 Takes about a minute per policy and metric; the finds are the same on every machine with the same version of the solver.
 """
@@ -14,6 +14,7 @@ from chunkfront.attack.genes import Ranges
 from chunkfront.attack.judge import Question
 from chunkfront.attack.proof import named, proof_document
 from chunkfront.attack.search import Attack
+from chunkfront.attack.table import worst_table
 from chunkfront.validate.loading import load_policy
 from heuristics.registry import policy_names
 
@@ -49,6 +50,14 @@ def main(policies: list[str]) -> None:
     for policy in policies or list(policy_names()):
         for metric in NO_WORSE:
             make(policy, metric, folder)
+    write_table(Path(__file__).parents[2] / "docs" / "worst.md")
+
+
+def write_table(page: Path) -> None:
+    """Replace the table at the end of the page, where there is one."""
+    if page.is_file():
+        text = page.read_text(encoding="utf-8").partition("| policy |")[0]
+        output.write_file(page, text + worst_table())
 
 
 if __name__ == "__main__":

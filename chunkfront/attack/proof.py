@@ -55,6 +55,7 @@ def proof_document(find: Find, question: Question, name: str) -> dict[str, Any]:
         "no_worse": list(question.no_worse),
         "limits": dict(verdict.limits),
         "no_pause": question.no_pause,
+        "max_preemptions": question.max_preemptions,
         "judged": find.judged,
         "finished": find.finished,
         "wall_s": find.wall_s,

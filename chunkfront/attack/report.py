@@ -27,15 +27,21 @@ def find_sentence(find: Find, question: Question) -> str:
     )
 
 
-def requests_table(instance: Instance) -> Table:
-    """Return the requests of an instance, and its engine and cost in the title."""
+def engine_sentence(instance: Instance) -> str:
+    """Return the engine and the cost of an instance that an attack made, in one sentence."""
     engine, piece = instance.engine, instance.cost.pieces[0]
     seats = "" if engine.max_num_seqs is None else f", {engine.max_num_seqs} seats"
+    seats += "" if engine.num_kv_blocks is None else f", {engine.num_kv_blocks} KV tokens"
     costs = (f"{ms_from_ps(amount):g} ms per {what}" for amount, what in (
         (piece.base_ps, "iteration"), (piece.prefill_ps, "prefill token"), (piece.decode_ps, "decode")
     ))  # fmt: skip
+    evicts = "" if engine.preemption == "none" else f", preemption by {engine.preemption}"
+    return f"Budget {engine.max_num_batched_tokens} tokens{seats}{evicts}; {', '.join(costs)}."
+
+
+def requests_table(instance: Instance) -> Table:
+    """Return the requests of an instance."""
     rows = [[r.id, number(ms_from_us(r.arrival_us)), str(r.prompt_tokens), str(r.output_tokens)]
             for r in instance.requests]  # fmt: skip
-    title = f"Budget {engine.max_num_batched_tokens} tokens{seats}; {', '.join(costs)}"
-    return plain_table(title, [("request", "left"), ("arrival (ms)", "right"), ("prompt", "right"),
+    return plain_table("Requests", [("request", "left"), ("arrival (ms)", "right"), ("prompt", "right"),
                                ("output", "right")], rows)  # fmt: skip

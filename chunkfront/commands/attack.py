@@ -42,6 +42,11 @@ def attack(
     outputs: Annotated[int, _most("--output", "Most output tokens.")] = 8,
     arrival: Annotated[int, _most("--arrival", "Latest arrival, in ms.")] = 20,
     budget: Annotated[int, _most("--budget", "Largest token budget.")] = 32,
+    kv: Annotated[int, _most("--kv", "Largest KV pool, in tokens; 0: no limit.")] = 0,
+    preemption: Annotated[
+        str, typer.Option("--preemption", metavar="none|recompute|swap", help="Whether engine and optimum may evict.")
+    ] = "none",
+    max_preemptions: options.MaxPreemptionsOption = 1,
     evaluations: Annotated[
         int, typer.Option("--evaluations", parser=options.whole(1), metavar="N", help="Instances to judge.")
     ] = 300,
@@ -66,8 +71,8 @@ def attack(
 
     objective = options.parse_metric(metric, "--metric")
     question = Question(load_policy(policy), objective, options.parse_limits(limit), _others(no_worse, objective),
-                        no_pause)  # fmt: skip
-    ranges = Ranges(requests, arrival, prompt, outputs, budget)
+                        no_pause, max_preemptions)  # fmt: skip
+    ranges = Ranges(requests, arrival, prompt, outputs, budget, kv=kv, preemption=preemption)
     output.check_writable_file(out, "--out")
     with output.progress(f"{policy} on {objective}") as show:
         find = Attack(question, ranges, seed=seed, evaluations=evaluations, time_limit=time_limit, tell=show).run()
@@ -97,11 +102,12 @@ def _others(text: str | None, metric: str) -> tuple[str, ...]:
 
 def _show(find: Find, question: Question) -> None:
     from chunkfront import tables
-    from chunkfront.attack.report import find_sentence, requests_table
+    from chunkfront.attack.report import engine_sentence, find_sentence, requests_table
 
     verdict = find.verdict
     parts: list[Any] = [find_sentence(find, question)]
     if verdict is not None and verdict.optimum.schedule is not None:
-        parts += ["", requests_table(verdict.instance), tables.schedule_table(verdict.schedule),
-                  tables.schedule_table(verdict.optimum.schedule), tables.CLAIRVOYANT]  # fmt: skip
+        schedules = [tables.schedule_table(made) for made in (verdict.schedule, verdict.optimum.schedule)]
+        parts += [engine_sentence(verdict.instance), "", requests_table(verdict.instance), *schedules]
+        parts.append(tables.CLAIRVOYANT)
     output.emit_rich(*parts)

@@ -20,7 +20,7 @@ def check(
     instance: options.InstanceArgument,
     schedule: Annotated[
         Path | None,
-        typer.Argument(metavar="[SCHEDULE]", help="A schedule file, as solve --out writes it.", show_default=False),
+        typer.Argument(metavar="SCHEDULE", help="A schedule file, as solve --out writes it.", show_default=False),
     ] = None,
     log: Annotated[
         Path | None,

@@ -47,8 +47,11 @@ def compare(
     limits = options.parse_limits(limit)
     problems = [options.load_instance(name) for name in instances]
     from chunkfront.running import parse_policies, run_policies
+    from solver.size import require_searchable
 
     specs = parse_policies(policies)
+    for problem in problems:
+        require_searchable(problem)
     output.check_writable_file(out, "--out")
 
     from chunkfront.compare import Rules

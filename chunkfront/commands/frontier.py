@@ -74,8 +74,10 @@ def frontier(
     problem = options.load_instance(instance)
     names = options.parse_axes(axes, problem)
     from chunkfront.running import parse_policies, run_policies
+    from solver.size import require_searchable
 
     specs = parse_policies(policies)
+    require_searchable(problem)
     from chunkfront.curves import curves, run_variants
     from chunkfront.sweep import parse_sweep, variants
 

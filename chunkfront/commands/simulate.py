@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,7 +50,6 @@ def simulate(
     chosen = parse_policy(policy)
     output.check_writable_file(out, "--out")
 
-    from heuristics.policy import PolicyError
     from heuristics.simulator import simulate as run_policy
     from heuristics.simulator import summarise
     from instances.errors import InputError
@@ -55,19 +57,42 @@ def simulate(
     if sweep is not None:
         from chunkfront.sweep import parse_sweep
 
-        return _show_sweep(problem, parse_sweep(sweep, [chosen.spec]), out, summary=summary, json=json)
+        swept = parse_sweep(sweep, [policy])
+        if swept.policies[0].spec != chosen.spec:
+            raise InputError.expected(f"a sweep of {chosen.spec}, the --policy", sweep, "--sweep")
+        return _show_sweep(problem, swept, out, summary=summary, json=json)
     if summary and out is not None:
         raise InputError.expected("no --out beside it: there is no schedule to write", str(out), "--summary")
-    try:
+    with _faults_told(policy):
         if summary:
-            return _show_summary(summarise(problem, chosen), problem, json=json)
-        run = run_policy(problem, chosen)
-    except PolicyError as failure:
-        raise InputError(str(failure), field="--policy") from None
+            told = summarise(problem, chosen)
+        else:
+            run = run_policy(problem, chosen)
+    if summary:
+        return _show_summary(told, problem, json=json)
     if out is not None:
         output.write_file(out, run.schedule.to_json())
         output.message(f"wrote {out}")
     return _show_run(run, problem, json=json)
+
+
+@contextmanager
+def _faults_told(policy: str) -> Iterator[None]:
+    """Tell a fault of the policy in a sentence; what it prints goes to stderr, for it is no answer of ours."""
+    from chunkfront.validate.blame import described
+    from chunkfront.validate.loading import names_a_class
+    from heuristics.policy import PolicyError
+    from instances.errors import InputError
+
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    except PolicyError as failure:
+        raise InputError(str(failure), field="--policy") from None
+    except Exception as fault:
+        if isinstance(fault, InputError) or not names_a_class(policy):
+            raise
+        raise InputError(f"fails: {described(fault)}", field="--policy") from fault
 
 
 def _show_run(run: Run, problem: Instance, *, json: bool) -> int:

@@ -27,7 +27,7 @@ def validate(
     scheduler: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SCHEDULER]",
+            metavar="SCHEDULER",
             help="module:Class, path/to/file.py:Class, or a built-in policy; knobs as :key=value,...",
             show_default=False,
         ),

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from instances.instance import Instance
     from instances.schedule import Schedule
 
-SHARE_OF_SPLIT = 0.7
-"""Share of the time for the split; the rest is for the online runs."""
+ONLINE_SHARE = 0.3
+"""Share of the time for the online runs."""
 
 
 def why(
@@ -57,23 +57,27 @@ def why(
     if request is not None:
         return _explain_request(problem, made, request, out, json=json)
 
+    from chunkfront.compare import Rules
     from chunkfront.regret.documents import regret_document
     from chunkfront.regret.lattice import Effort
     from chunkfront.regret.online import best_online
-    from chunkfront.regret.split import split_regret
+    from chunkfront.regret.split import require_comparable, split_regret
 
-    share = SHARE_OF_SPLIT if online else 1.0
+    require_comparable(problem, made, objective, Rules(limits, no_pause, max_preemptions))
+    price, interrupted = None, False
     with output.progress(f"{objective} of {problem.name}") as show:
-        regret = split_regret(problem, made, objective, limits, no_pause=no_pause, max_preemptions=max_preemptions,
-                              effort=Effort(workers, seed), tell=show,
-                              time_limit=max(0.01, share * (deadline - time.monotonic())))  # fmt: skip
-        price, interrupted = None, regret.interrupted
-        if online and not interrupted:
+        if online:
+            show("re-solving online")
             try:
-                left = max(0.01, deadline - time.monotonic())
-                price = best_online(problem, objective, limits, no_pause=no_pause, time_limit=left)
+                price = best_online(problem, objective, limits, no_pause=no_pause, max_preemptions=max_preemptions,
+                                    time_limit=ONLINE_SHARE * time_limit)  # fmt: skip
             except KeyboardInterrupt:
                 interrupted = True
+        known = [] if price is None or price.schedule is None else [price.schedule]
+        left = 0.01 if interrupted else max(0.01, deadline - time.monotonic())
+        regret = split_regret(problem, made, objective, limits, no_pause=no_pause, max_preemptions=max_preemptions,
+                              known=known, effort=Effort(workers, seed), tell=show, time_limit=left)  # fmt: skip
+    interrupted = interrupted or regret.interrupted
     document = regret_document(problem, made.producer, regret, price, interrupted=interrupted)
     _write(document, out, json=json)
     if not json:

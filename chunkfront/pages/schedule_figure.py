@@ -44,6 +44,8 @@ MOST_IDLE = 200
 """Stretches of idleness that are shaded, the longest."""
 EDGED_PER_WIDTH = 200
 """Bars have edges up to so many of them in the width of the figure."""
+EDGED_STEPS = 400
+"""Areas of more steps have no edges, which would hide them."""
 LABEL_CHARACTERS = 22
 HOVER_CHARACTERS = 60
 LOOKS: dict[Kind, dict[str, Any]] = {
@@ -103,10 +105,10 @@ def schedule_figure(timeline: Timeline) -> Figure:
 def _axes(figure: Any, timeline: Timeline, unit: str, size: int) -> None:
     labels = [safe(row.request.id, LABEL_CHARACTERS) for row in timeline.rows]
     figure.update_yaxes(row=1, tickvals=list(range(len(labels))), ticktext=labels, range=[len(labels) - 0.4, -0.75],
-                        showgrid=False, zeroline=False, fixedrange=True)  # fmt: skip
+                        showgrid=False, zeroline=False, fixedrange=True, automargin=True)  # fmt: skip
     last = 4 if timeline.hidden else 3
     for row, title in ((last - 1, "tokens per<br>iteration"), (last, f"KV<br>({kv_unit(timeline)})")):
-        figure.update_yaxes(row=row, title_text=title, rangemode="tozero", fixedrange=True)
+        figure.update_yaxes(row=row, title_text=title, rangemode="tozero", fixedrange=True, automargin=True)
     if timeline.hidden:
         figure.update_yaxes(row=2, title_text="all<br>requests", rangemode="tozero", fixedrange=True)
     figure.update_xaxes(range=[timeline.start_us / size, timeline.end_us / size])
@@ -119,7 +121,7 @@ def _layout(figure: Any, timeline: Timeline, size: int, height: int) -> None:
                "fillcolor": "#eeeeee", "line": {"width": 0}, "layer": "below"} for start, end in idle]  # fmt: skip
     figure.update_layout(
         template="none", barmode="overlay", height=height, hovermode="closest", dragmode="zoom",
-        margin={"l": 150, "r": 70, "t": 50, "b": 60}, font={"size": 12}, legend={"orientation": "h", "x": 0,
+        margin={"l": 60, "r": 70, "t": 50, "b": 60}, font={"size": 12}, legend={"orientation": "h", "x": 0,
         "y": 1, "yanchor": "bottom"}, shapes=[*figure.layout.shapes, *shapes],
     )  # fmt: skip
 
@@ -175,12 +177,15 @@ def _marks(timeline: Timeline, size: int) -> Iterator[Any]:
             xs += [max(gap.start_us, timeline.start_us) / size, gap.end_us / size, None]
             ys += [y, y, None]
         words = [stall_words(gap) for gap in timeline.stalls]
-        yield Scatter(x=xs, y=ys, mode="lines+markers+text", name=stall_rule(timeline), cliponaxis=False,
-                      marker={"symbol": "line-ns-open", "size": 8, "color": "black"}, textfont={"size": 10},
-                      text=[text for word in words for text in ("", f" {word}", "")], textposition="middle right",
+        yield Scatter(x=xs, y=ys, mode="lines+markers", name=stall_rule(timeline),
+                      marker={"symbol": "line-ns-open", "size": 8, "color": "black"},
                       hovertext=[text for word in words for text in (word, word, "")],
                       line={"color": "black", "width": 1.5},
                       hovertemplate="gap of %{hovertext}<extra></extra>")  # fmt: skip
+        # a trace of their own: plotly mixes up texts of which some are empty when it draws anew
+        yield Scatter(x=xs[1::3], y=ys[1::3], mode="text", text=[f" {word}" for word in words], showlegend=False,
+                      textposition="middle right", textfont={"size": 10}, cliponaxis=False, hoverinfo="skip",
+                      name="length of stalls")  # fmt: skip
     evicted = [(moment / size, at + MIDDLE) for at, row in enumerate(timeline.rows) for moment in row.evictions]
     if evicted:
         marker = {"symbol": "x", "size": 9, "color": "#922b21"}
@@ -198,8 +203,9 @@ def _marks(timeline: Timeline, size: int) -> Iterator[Any]:
 def _area(line: StepLine, size: int, name: str, colour: str, hover: str) -> Any:
     from plotly.graph_objects import Scatter
 
+    width = 1 if len(line[0]) <= EDGED_STEPS else 0
     return Scatter(x=[moment / size for moment in line[0]], y=line[1], mode="lines", name=name, showlegend=False,
-                   line={"shape": "hv", "width": 1, "color": "#404040"}, fill="tozeroy", fillcolor=colour,
+                   line={"shape": "hv", "width": width, "color": "#404040"}, fill="tozeroy", fillcolor=colour,
                    hovertemplate=f"{hover}<extra></extra>")  # fmt: skip
 
 

@@ -44,6 +44,8 @@ PANEL_HEIGHT = 0.95
 TITLE_CHARACTERS = 125
 MOST_COUNTS = 300
 """Iterations whose tokens may be written; with more there is no room."""
+EDGED_STEPS = 400
+"""Areas of more steps have no edges."""
 FAR_LIMIT = 5
 """A limit above so many times the peak is named, not drawn: it would press the curve flat."""
 STATES = {words: kind for kind, words in KIND_WORDS.items()}
@@ -113,7 +115,8 @@ def _idle(axes: Axes, timeline: Timeline, size: int) -> None:
 def _area(axes: Axes, line: StepLine, size: int, colour: str, **style: Any) -> int:
     """Draw a step line as an area down to 0; return its peak."""
     times, values = [moment / size for moment in line[0]], line[1]
-    axes.fill_between(times, values, step="post", facecolor=colour, edgecolor="0.25", linewidth=0.5, **style)
+    edge = 0.5 if len(times) <= EDGED_STEPS else 0  # the edges of too many steps would hide the area
+    axes.fill_between(times, values, step="post", facecolor=colour, edgecolor="0.25", linewidth=edge, **style)
     return max(values)
 
 

@@ -10,6 +10,7 @@ from chunkfront.compare import PolicyRun, Rules, broken_rule
 from chunkfront.running import run_policy
 from instances.instance import Instance
 from instances.metrics import amounts
+from instances.schedule import Schedule
 from solver.rolling import RollingHorizon
 
 LONGEST_SOLVE_S = 1.0
@@ -26,18 +27,22 @@ class Online:
         The rolling horizon that made it, with its knobs.
     amount
         Of the objective; None where no run is comparable.
+    schedule
+        Of the run; None where no run is comparable.
     reason
         Why none is.
     """
 
     policy: str
     amount: int | None
+    schedule: Schedule | None = None
     reason: str | None = None
 
 
 def best_online(
-    instance: Instance, objective: str, limits: Mapping[str, float], *, no_pause: bool = False, time_limit: float
-) -> Online:
+    instance: Instance, objective: str, limits: Mapping[str, float], *, no_pause: bool = False,
+    max_preemptions: int = 1, time_limit: float,
+) -> Online:  # fmt: skip
     """Return the best run of `solver.rolling.RollingHorizon` that obeys the limits.
 
     It re-solves an exact model before every iteration, for the objective itself and for mean E2E (a maximum of the
@@ -46,12 +51,12 @@ def best_online(
 
     Parameters
     ----------
-    instance, objective, limits, no_pause
+    instance, objective, limits, no_pause, max_preemptions
         As for `solver.model.solve`.
     time_limit
         Seconds for everything, about: solves that are cut short decide by the best schedule they have.
     """
-    rules, deadline = Rules(limits, no_pause), time.monotonic() + time_limit
+    rules, deadline = Rules(limits, no_pause, max_preemptions), time.monotonic() + time_limit
     targets = list(dict.fromkeys((objective, "mean_e2e")))
     solves = sum(r.prefill_left // instance.engine.largest_chunk + 1 + r.decodes_left for r in instance.requests)
     best: Online | None = None
@@ -71,5 +76,5 @@ def best_online(
 def _judged(instance: Instance, run: PolicyRun, objective: str, rules: Rules) -> Online:
     reason = broken_rule(instance, run, rules)
     if reason is not None or run.schedule is None:
-        return Online(run.name, None, reason)
-    return Online(run.name, amounts(instance, run.schedule)[objective])
+        return Online(run.name, None, reason=reason)
+    return Online(run.name, amounts(instance, run.schedule)[objective], run.schedule)

@@ -19,7 +19,7 @@ the best schedules found.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from chunkfront.compare import PolicyRun, Rules, broken_rule
@@ -103,6 +103,7 @@ def split_regret(
     *,
     no_pause: bool = False,
     max_preemptions: int = 1,
+    known: Iterable[Schedule] = (),
     time_limit: float = 120.0,
     effort: Effort | None = None,
     tell: Progress | None = None,
@@ -115,6 +116,8 @@ def split_regret(
         The schedule is valid and obeys `limits`, `no_pause` and `max_preemptions`.
     objective, limits, no_pause, max_preemptions
         As for `solver.model.solve`.
+    known
+        Other schedules that obey the same rules: no optimum is shown worse than they are.
     time_limit
         Seconds for all solves.
     effort, tell
@@ -127,9 +130,11 @@ def split_regret(
         optimum.
     """
     rules = Rules(limits or {}, no_pause, max_preemptions)
-    _check(instance, schedule, objective, rules)
+    require_comparable(instance, schedule, objective, rules)
     started = time.monotonic()
     lattice = Lattice(instance, objective, schedule, rules, effort=effort, tell=tell)
+    for other in known:
+        lattice.learn(other)
     try:
         _solve_all(lattice, time_limit)
     except KeyboardInterrupt:  # between two solves; what is known by now is answered
@@ -137,7 +142,8 @@ def split_regret(
     return _regret(lattice, time.monotonic() - started)
 
 
-def _check(instance: Instance, schedule: Schedule, objective: str, rules: Rules) -> None:
+def require_comparable(instance: Instance, schedule: Schedule, objective: str, rules: Rules) -> None:
+    """Raise the InputError of `split_regret` where a schedule has no regret."""
     if objective not in OBJECTIVES or objective == "throughput":
         names = ", ".join(name for name in OBJECTIVES if name != "throughput")
         raise InputError.expected(f"one of {names} (throughput is the makespan read backwards)", objective, "metric")

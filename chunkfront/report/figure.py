@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 LOG_FROM = 20
 """Ratio of largest to smallest value from which an axis is logarithmic."""
+FEW_DECADES = 300
+"""Up to this ratio a logarithmic axis has ticks at 1, 2 and 5."""
 MARGIN = 0.1
 """Room around the points when they are shown alone, as a share of their spread."""
 HEIGHT = 460
@@ -36,7 +38,7 @@ def frontier_figure(found: FrontierFile) -> Figure:
     pairs = list(combinations(range(len(found.axes)), 2))
     figure = make_subplots(1, len(pairs), horizontal_spacing=0.08)
     for column, pair in enumerate(pairs, start=1):
-        traces = [*_stairs(found, pair), *_heuristics(found, pair), *_curves(found, pair), *_points(found, pair)]
+        traces = [*_stairs(found), *_heuristics(found, pair), *_curves(found, pair), *_points(found, pair)]
         for trace in traces:
             figure.add_trace(trace.update(showlegend=column == 1 and trace.showlegend is not False), 1, column)
         _axis(figure.update_xaxes, found, pair[0], column)
@@ -72,7 +74,8 @@ def _axis(update: Any, found: FrontierFile, at: int, column: int) -> None:
     if _is_log(found, at):
         remarks.append(", logarithmic")
         values = _places(found, at)
-        ticks = [step * 10.0**power for power in range(-6, 16) for step in (1, 2, 5)]
+        steps = (1, 2, 5) if max(values) < FEW_DECADES * min(values) else (1,)
+        ticks = [step * 10.0**power for power in range(-6, 16) for step in steps]
         shown = [tick for tick in ticks if min(values) / 2 <= tick <= max(values) * 2]
         settings = {"type": "log", "tickvals": shown, "ticktext": [f"{tick:g}" for tick in shown]}
     title = f"{name} ({found.units[at]}{''.join(remarks)})"
@@ -104,7 +107,7 @@ def _views(found: FrontierFile) -> list[dict[str, Any]]:
              "yanchor": "bottom", "pad": {"b": 4}, "font": {"size": 11}}]  # fmt: skip
 
 
-def _stairs(found: FrontierFile, pair: tuple[int, int]) -> Iterator[Any]:
+def _stairs(found: FrontierFile) -> Iterator[Any]:
     """Yield the edge of what can be reached; with more than two axes a projection has none."""
     from plotly.graph_objects import Scatter
 
@@ -137,8 +140,10 @@ def _points(found: FrontierFile, pair: tuple[int, int]) -> Iterator[Any]:
 def _heuristics(found: FrontierFile, pair: tuple[int, int]) -> Iterator[Any]:
     from plotly.graph_objects import Scatter
 
-    looks = ((True, "square", "heuristic"), (False, "x-thin-open", "heuristic, not comparable"))
-    for comparable, symbol, name in looks:
+    looks = (
+        (True, "square", "#cccccc", "heuristic"), (False, "x-thin-open", "#333333", "heuristic, not comparable"),
+    )  # fmt: skip
+    for comparable, symbol, colour, name in looks:
         groups: dict[tuple[float, float], list[int]] = {}
         for index, policy in enumerate(found.policies):
             x, y = (policy.values[at] for at in pair)
@@ -149,7 +154,7 @@ def _heuristics(found: FrontierFile, pair: tuple[int, int]) -> Iterator[Any]:
                 x=[x for x, _ in groups], y=[y for _, y in groups], mode="markers", name=name,
                 customdata=[["policy", members[0]] for members in groups.values()],
                 hovertext=[_group_hover(found, members) for members in groups.values()], hoverinfo="text",
-                marker={"symbol": symbol, "color": "#cccccc", "size": 13, "line": {"color": "#333333", "width": 1.5}},
+                marker={"symbol": symbol, "color": colour, "size": 13, "line": {"color": "#333333", "width": 1.5}},
             )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from chunkfront.pages.schedule_figure import schedule_figure
 from chunkfront.report.figure import frontier_figure
 from chunkfront.report.read import FrontierFile, PolicyFile, frontier_of, parse_document, policies_of
 from chunkfront.report.words import command, conditions, question
-from chunkfront.sentences import hypervolume_sentence, took
+from chunkfront.sentences import conflict_sentences, hypervolume_sentence, took
 from chunkfront.tables import SHOWN_METRICS, number, percent
 from chunkfront.timeline.build import build_timeline
 from instances.instance import Instance
@@ -57,7 +57,8 @@ def report_page(document: Mapping[str, Any], instance: Instance) -> str:
         points=_point_rows(found, pictures),
         policies=[_policy_row(found, policy, pictures) for policy in found.policies],
         hypervolume=_hypervolume(found), clairvoyant=tables.CLAIRVOYANT, sweep=_sweep(found),
-        proofs=_proofs(found), open_intervals=tables.open_interval_sentences(frontier),
+        proofs=_proofs(found), conflict=conflict_sentences(frontier.conflict),
+        open_intervals=tables.open_interval_sentences(frontier),
         requests=_requests(instance), engine=_text(described["engine"]), cost=_text(described["cost"]),
         command=command(found), settings=_text(found.settings),
         figure=script_safe(frontier_figure(found).to_json()), pictures=pictures.figures,
@@ -192,10 +193,15 @@ def _text(document: Mapping[str, Any]) -> str:
 
 
 def _still(frontier: Frontier, compared: Sequence[ComparedPolicy], instance: Instance) -> str | None:
-    """Return a picture of a frontier of two axes for readers without JavaScript, as a data address."""
-    if len(frontier.axes) != 2:
+    """Return a picture of a frontier of two or three axes for readers without JavaScript, as a data address."""
+    if len(frontier.axes) > 3:
         return None
+    from chunkfront.plots.files import figure_file
     from chunkfront.plots.frontier import figure_bytes, plot_frontier
+    from chunkfront.plots.projections import plot_projections
 
-    picture = figure_bytes(plot_frontier(frontier, compared, title=instance.name), "svg")
+    if len(frontier.axes) == 3:
+        picture = figure_file(plot_projections(frontier, compared, title=instance.name), "svg")
+    else:
+        picture = figure_bytes(plot_frontier(frontier, compared, title=instance.name), "svg")
     return f"data:image/svg+xml;base64,{base64.b64encode(picture).decode()}"

@@ -13,7 +13,7 @@ from instances.errors import InputError, in_file
 from instances.instance import Instance
 from instances.objectives import OBJECTIVES
 from instances.schedule import Schedule
-from solver.result import Frontier, FrontierPoint
+from solver.result import ConflictingLimit, Frontier, FrontierPoint
 
 
 class PointFile(msgspec.Struct):
@@ -54,6 +54,20 @@ class SweepFile(msgspec.Struct):
     curves: list[CurveFile]
 
 
+class ConflictFile(msgspec.Struct):
+    """One entry of ``conflict``."""
+
+    limit: str
+    kind: str
+    value: Any
+    unit: str | None = None
+    matters: bool | None = None
+    needed: Any = None
+    bound: Any = None
+    proved: bool = False
+    alone: bool = True
+
+
 class FrontierFile(msgspec.Struct):
     """The document of ``frontier --json``; fields that a page does not show are left out."""
 
@@ -72,6 +86,7 @@ class FrontierFile(msgspec.Struct):
     interrupted: bool = False
     notes: list[str] = []
     open_zones: list[dict[str, Any]] = []
+    conflict: list[ConflictFile] = []
     settings: dict[str, Any] = {}
 
 
@@ -143,4 +158,5 @@ def frontier_of(found: FrontierFile) -> Frontier:
     return Frontier(
         tuple(found.axes), tuple(found.units), points, found.complete, tuple(found.open_intervals), found.status,
         found.resolution, found.wall_s, found.interrupted, tuple(found.notes), open_zones=tuple(found.open_zones),
+        conflict=tuple(ConflictingLimit(**msgspec.to_builtins(member)) for member in found.conflict),
     )  # fmt: skip

@@ -151,7 +151,7 @@ class _Picture:
         """Mark where chunks and decodes begin, and write the tokens of a chunk into it, where there is room."""
         for span in row.spans:
             first, last = self.columns.at(span.start_us), self.columns.at(span.end_us - 1)
-            if span.kind not in WORK or last - first < ROOM:
+            if span.kind not in WORK or last - first < ROOM or cells[first] != self.glyphs.kinds[span.kind]:
                 continue
             cells[first] = self.glyphs.starts[span.kind]
             text = f" {span.tokens} "

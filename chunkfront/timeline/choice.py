@@ -14,7 +14,7 @@ from instances.request import Request
 
 CHOSEN = 12
 """Rows of a large schedule."""
-CHOSEN_WHY = "the longest gaps, the longest waits for a first token, the most evictions, the latest to finish"
+CHOSEN_WHY = "longest gaps, longest waits for a first token, most evictions, latest to finish"
 
 
 def choose_rows(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field, replace
 
 from chunkfront.validate.blame import described, place_of
 from chunkfront.validate.finding import ERROR, WARNING, Finding, of_refusal, of_violation
@@ -42,6 +44,8 @@ class Attempt:
 def attempt(instance: Instance, policy: Policy, *, step_by_step: bool = False) -> Attempt:
     """Run a policy on an instance; whatever goes wrong is a finding, not an exception.
 
+    What the policy prints goes to stderr: stdout is for the answer.
+
     Parameters
     ----------
     instance, policy
@@ -53,7 +57,8 @@ def attempt(instance: Instance, policy: Policy, *, step_by_step: bool = False) -
     run: Run | None = None
     fault: Finding | None = None
     try:
-        run = simulate(instance, watched, step_by_step=step_by_step)
+        with redirect_stdout(sys.stderr):
+            run = simulate(instance, watched, step_by_step=step_by_step)
     except PolicyError as refusal:
         fault = _refused(refusal, watched)
     except InputError as problem:
@@ -71,6 +76,8 @@ def _refused(refusal: PolicyError, watched: Watched) -> Finding:
     found = of_refusal(refusal, watched.instance)
     if refusal.rule != "idle" or not watched.unserved:
         return found
+    if refusal.limit:  # it wants to be asked again and again
+        return replace(found, rule="livelock", request=watched.unserved[0])
     left = ", ".join(watched.unserved[:5]) + (", ..." if len(watched.unserved) > 5 else "")
     return Finding("unserved", f"{found.message}; never served to the end: {left}", ERROR, watched.instance,
                    refusal.iteration, watched.unserved[0], len(watched.unserved), 0)  # fmt: skip

@@ -102,6 +102,9 @@ def examine(
     if "non-deterministic" in seen:  # then runs differ anyway, and comparing them says nothing
         seen = {rule: sightings for rule, sightings in seen.items() if sightings[0].check in ("rules", "determinism")}
     faults = []
+    if len(seen.get("refuses-instance", ())) == tried > 0:
+        seen["refuses-instance"] = [replace(s, finding=replace(s.finding, severity=ERROR))
+                                    for s in seen["refuses-instance"]]  # fmt: skip
     for sightings in seen.values():
         left = math.inf if deadline is None else deadline - time.monotonic()
         faults.append(_fault(source, sightings, 0.0 if interrupted or not shrinking else min(left, SHRINK_S)))
@@ -149,6 +152,7 @@ def _fault(source: Source, sightings: Sequence[_Sighting], seconds: float) -> Fa
         return as_found
     if again is None:  # it comes and goes
         return as_found
+    again = replace(again, severity=best.finding.severity)
     return Fault(again, best.check, small, best.instance.name, seen_on)
 
 

@@ -2,7 +2,8 @@
 
 ``instances/data/best_known.json`` is made by ``python -m benchmarks.best_known`` and nothing else. An entry belongs to
 one instance and one metric and says what is proved, when, by what, on what, in what time, and whether the checker
-accepted the schedule that shows the value. It holds for the instance as it was: a fingerprint guards that.
+accepted the schedule that shows the value. It holds for the instance as it was: a fingerprint guards that. Where the
+engine may evict, it holds within one eviction per request (`solver.model.solve`).
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -48,6 +49,11 @@ class PolicySource:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     file: str | None = None
 
+    @classmethod
+    def of(cls, policy: Policy) -> PolicySource:
+        """Return the source of policies like a built-in one."""
+        return cls(policy.spec, type(policy), {k.name: getattr(policy, k.name) for k in knobs_of(type(policy))})
+
     @property
     def label(self) -> str:
         """The text without folders, for tables and plots."""
@@ -63,12 +69,19 @@ class PolicySource:
             Where its constructor fails.
         """
         try:
-            return self.policy(**self.knobs)
+            with redirect_stdout(sys.stderr):
+                return self.policy(**self.knobs)
         except InputError:
             raise
         except Exception as problem:
             raise InputError(f"{self.policy.__name__}({_arguments(self.knobs)}) fails: {described(problem)}",
                              field=self.text) from problem  # fmt: skip
+
+
+def names_a_class(text: str) -> bool:
+    """Whether a text names a class of the user's, by module or file, and no built-in policy."""
+    name, _, rest = text.strip().partition(":")
+    return name.strip() not in {**POLICIES, **ELSEWHERE} and bool(rest) and "=" not in rest.partition(":")[0]
 
 
 def load_policy(text: str) -> PolicySource:
@@ -90,8 +103,7 @@ def load_policy(text: str) -> PolicySource:
     text = text.strip()
     name = text.partition(":")[0].strip()
     if name in POLICIES or name in ELSEWHERE:
-        made = make_policy(text)
-        return PolicySource(made.spec, type(made), _own_knobs(made))
+        return PolicySource.of(make_policy(text))
     place, class_name, settings = _split(text)
     module = _from_file(Path(place), text) if place.endswith(".py") else _from_name(place, text)
     found = as_policy_class(_attribute(module, class_name, text), text)
@@ -104,10 +116,6 @@ def load_policy(text: str) -> PolicySource:
 
 def _arguments(knobs: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value!r}" for key, value in knobs.items())
-
-
-def _own_knobs(made: Policy) -> dict[str, Any]:
-    return {knob.name: getattr(made, knob.name) for knob in knobs_of(type(made))}
 
 
 def _split(text: str) -> tuple[str, str, str]:
@@ -169,8 +177,10 @@ def _from_file(path: Path, text: str) -> ModuleType:
 
 
 def _importing(load: Callable[[], ModuleType], what: str, text: str) -> ModuleType:
+    """Return a module; what it prints goes to stderr."""
     try:
-        return load()
+        with redirect_stdout(sys.stderr):
+            return load()
     except InputError:
         raise
     except (Exception, SystemExit) as problem:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solver.pooled.pool import Member, Pool, Units
 from solver.pooled.sets import Sets
@@ -18,6 +19,7 @@ Marks = tuple[tuple[int, int], ...]
 """(arrival's number, units processed since), where some of these belong to requests that are not yet done."""
 
 
+Flags = NDArray[np.bool_]
 FIRST, LAST, END = "first", "last", "end"
 """What is minimised: Σ weight x first token, Σ weight x last token, or the end."""
 FINISHED, AWAITED, START = -1, -2, -3
@@ -149,13 +151,14 @@ class Transitions:
         """Return base x iterations + the exact work of whole prefills + the least work of the units beyond."""
         return self.pool.base * (label.needed + count) + work + self.pool.work(pooled - units)
 
-    def _starts_in_time(self, label: Label, units: Units, count: Units) -> Units:
+    def _starts_in_time(self, label: Label, units: Units, count: Units) -> Flags:
         """Return whether the last of the iterations may start before the next arrival."""
         if label.arrived == len(self.pool.arrivals):
             return np.ones(units.size, dtype=bool)
         before = np.maximum(0, units - label.units - self.pool.full_units)
         start = label.time + self.pool.base * (count - 1) + self.pool.work(before)
-        return start < self.pool.arrivals[label.arrived]
+        early: Flags = start < self.pool.arrivals[label.arrived]
+        return early
 
     def _last_token(self, label: Label) -> Iterator[Choices]:
         pool, count = self.pool, label.live[0][0]
@@ -214,4 +217,5 @@ def fullest(choices: Choices) -> Choices:
 
 
 def longest(live: Live) -> int:
+    """Return the iterations until no request is live."""
     return live[-1][0] if live else 0

@@ -15,13 +15,12 @@ from itertools import count
 import numpy as np
 
 from instances.units import PS_PER_US
-from solver.pooled.events import AWAITED, END, FINISHED, LAST, START, Choices, Label, Live, Marks, Transitions, longest
+from solver.pooled.events import AWAITED, END, FINISHED, LAST, START, Choices, Label, Live, Transitions
+from solver.pooled.front import Front
 from solver.pooled.pool import Pool, Units
 from solver.pooled.remaining import remaining
 from solver.pooled.sets import Sets
 
-FREE = 1 << 40
-"""Units since an arrival where their number does not matter."""
 MOST_STORED = 12_000_000
 """Choices that are kept at once; more would take gigabytes."""
 LOOKS = 32
@@ -70,10 +69,11 @@ class Relaxation:
         self.narrow = narrow
         self.transitions = Transitions(pool, sets, aim)
         self.everything = (1 << len(pool.members)) - 1
-        self.exact_work = any(sets.works[m.index] > pool.plain_work(m) + PS_PER_US for m in pool.members)
         self.heap: list[tuple[int, int, int, Label | Pending]] = []
         self.settled: list[Label] = []
-        self.front: dict[object, list[tuple[int, ...]]] = {}
+        self.front = Front(pool, aim, exact_work=any(
+            sets.works[m.index] > pool.plain_work(m) + PS_PER_US for m in pool.members
+        ))
         self.stored = 0
         self._ties = count()
         self._put(self._start())
@@ -109,7 +109,7 @@ class Relaxation:
             if len(self.settled) % LOOKS == 0 and (self.stored > MOST_STORED or stop()):
                 return False
             heappop(self.heap)
-            if self._is_best(item):
+            if item.parent < 0 or self.front.holds(item):
                 for pending in self._expand(item):
                     self.stored += pending.estimate.size
                     self._await(pending)
@@ -155,28 +155,6 @@ class Relaxation:
         if pending.next < pending.estimate.size:
             self._await(pending)
 
-    def _is_best(self, label: Label) -> bool:
-        key, value = self._ranked(*label[2:13])
-        return label.parent < 0 or value in self.front.get(key, [])
-
-    def _ranked(
-        self, paid: int, time: int, iterations: int, needed: int, units: int, done: int, arrived: int, joinable: bool, spare: bool,
-        marks: Marks, live: Live
-    ) -> tuple[object, tuple[int, ...]]:
-        """Return what must be equal, and what is better the smaller it is, of two labels that are compared.
-
-        More units are never worse at the same time: what comes later may process less. With exact works of whole
-        prefills the floor under the time depends on units and iterations too, so these are compared as well.
-        """
-        since = dict(marks)
-        counts = tuple(-since.get(number, FREE) for number in range(arrived))
-        works = (needed, units) if self.exact_work else ()
-        if self.aim == END:  # the work that is done need not be done later
-            time -= int(self.pool.work(units))
-        if self.last_tokens:
-            return (done, arrived, joinable, spare, live), (time, paid, -units, *counts, *works)
-        return (done, arrived, joinable, spare), (time, paid, -units, longest(live), *counts, *works)
-
     def _expand(self, label: Label) -> Iterator[Pending]:
         """Settle a label and yield what may come after it."""
         number = len(self.settled)
@@ -185,7 +163,8 @@ class Relaxation:
             if self.narrow is not None and not self._is_likely(label, choices.event):
                 continue
             self._pay(label, choices)
-            estimate = np.maximum(choices.paid + remaining(self, label, choices), label.estimate)
+            ahead = remaining(self.pool, self.sets, self.aim, label, choices)
+            estimate = np.maximum(choices.paid + ahead, label.estimate)
             order = np.argsort(estimate, kind="stable")
             if self.cutoff is not None:
                 order = order[: np.searchsorted(estimate[order], self.cutoff)]
@@ -226,17 +205,14 @@ class Relaxation:
         elif choices.event == AWAITED:
             marks.append((label.arrived, 0))
         idle = choices.idle if isinstance(choices.idle, int) else int(choices.idle[n])
+        spare = self.aim != END and self.pool.rate > 0 and _has_spare(label, choices, units)
         state = (
-            int(choices.paid[n]), int(choices.time[n]), label.iterations + run, label.needed + run - idle, units, choices.done, choices.arrived,
-            choices.joinable, self.aim != END and self.pool.rate > 0 and _has_spare(label, choices, units),
+            int(choices.paid[n]), int(choices.time[n]), label.iterations + run, label.needed + run - idle, units,
+            choices.done, choices.arrived, choices.joinable, spare,
             tuple(mark for mark in marks if self._matters(mark, choices.done, units)), self._alive(live),
         )
-        key, value = self._ranked(*state)
-        known = self.front.setdefault(key, [])
-        if any(all(a <= b for a, b in zip(other, value, strict=True)) for other in known):
+        if not self.front.add(*state):
             return None
-        known[:] = [other for other in known if not all(b <= a for a, b in zip(other, value, strict=True))]
-        known.append(value)
         order = -choices.done.bit_count()
         return Label(int(pending.estimate[n]), order, *state, pending.number, choices.event)
 

@@ -75,11 +75,11 @@ class Plan:
         """Put the end of a prefill into the last batch, if it fits."""
         if not self.batches:
             return False
-        chunks, decode = self.batches[-1]
+        chunks, decode = self.batches[-1][:2]
         more = {**chunks, job.request.id: chunks.get(job.request.id, 0) + self.left[job.index]}
         if not self._fits(more):
             return False
-        self.batches[-1] = (more, decode)
+        self.batches[-1] = Batch(more, decode)
         self._prefilled(job, self.left[job.index])
         return True
 
@@ -122,7 +122,7 @@ class Plan:
                 chunks[name] = tokens
                 self._prefilled(other, tokens)
         if chunks or decode:
-            self.batches.append((chunks, decode))
+            self.batches.append(Batch(chunks, decode))
         return bool(chunks or decode)
 
     def _is_here(self, job: Job, arrived: int) -> bool:

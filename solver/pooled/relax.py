@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from instances.schedule import Schedule
 from instances.units import PS_PER_US
+from solver.incumbent import Candidate, Incumbents
 from solver.pooled.events import END, FIRST, LAST, Label
 from solver.pooled.labels import LOOKS, Relaxation
 from solver.pooled.plan import Plan
@@ -19,6 +20,8 @@ AIMS = {"mean_ttft": FIRST, "mean_e2e": LAST, "weighted_e2e": LAST, "makespan": 
 """Objectives that the relaxation bounds, and what they weigh."""
 NARROW = (1, 2, 3)
 """How many first tokens may be next, in the dives that come before the search for the optimum."""
+SHARE = 0.4
+"""Share of the time left for the relaxation and its dives."""
 DIVE_SHARE = 0.15
 """Share of the time left for one dive."""
 WORK = 1e-3
@@ -57,7 +60,8 @@ class Relaxer:
         self.gap_us = gap_us
         self.aim = AIMS[name]
         self.weights = {job.index: self._weight(name, job) for job in problem.jobs}
-        piece = max(problem.cost.pieces, key=lambda p: p.base_us * PS_PER_US + p.prefill_ps * problem.engine.largest_chunk)
+        full = problem.engine.largest_chunk
+        piece = max(problem.cost.pieces, key=lambda p: p.base_us * PS_PER_US + p.prefill_ps * full)
         self.pool = Pool(problem, piece, gap_us, self.weights)
         works = {job.index: problem.prefill_curve(piece, job)[-1] for job in problem.jobs}
         self.sets = Sets(self.pool, works)
@@ -105,6 +109,38 @@ class Relaxer:
 
     def _planned(self, path: list[Label]) -> Schedule | None:
         return Plan(self.pool, path, self.gap_us).schedule() if path else None
+
+
+def pooled(
+    problem: Problem, incumbents: Incumbents, name: str, limits: Mapping[str, int], best: Candidate | None, clock: Clock
+) -> tuple[Candidate | None, int]:
+    """Return the best schedule known after following relaxed optima, and a lower bound on the amount (0 without one).
+
+    Parameters
+    ----------
+    problem, name, limits
+        What; limits in µs.
+    incumbents, best
+        The schedules known, and the best of them; new ones are added.
+    clock
+        A share of it is used.
+    """
+    relaxations = relaxer(problem, name, limits)
+    if relaxations is None:
+        return best, 0
+    clock = clock.part(SHARE * clock.left_s)
+    for narrow in NARROW:
+        schedule = relaxations.dive(_amount(best, name), narrow, clock.part(DIVE_SHARE * clock.left_s))
+        if schedule is not None and incumbents.add(schedule) is not None:
+            best = incumbents.best(name, limits)
+    relaxed = relaxations.solve(_amount(best, name), clock)
+    if relaxed.schedule is not None and incumbents.add(relaxed.schedule) is not None:
+        best = incumbents.best(name, limits)
+    return best, relaxed.bound
+
+
+def _amount(known: Candidate | None, name: str) -> int | None:
+    return None if known is None else known.amounts[name]
 
 
 def relaxer(problem: Problem, name: str, limits: Mapping[str, int]) -> Relaxer | None:

@@ -44,8 +44,8 @@ def chunkfront(*args: object) -> Outcome:
     return Outcome(result.exit_code, result.stdout, result.stderr)
 
 
-def start(*args: object, **options: Any) -> subprocess.Popen[str]:
+def start(*args: object, hash_seed: str = "random", **options: Any) -> subprocess.Popen[str]:
     """Start a command in a process of its own, with pipes."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed}
     return subprocess.Popen([*PROGRAM, *map(str, args)], env=environment, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, **options)  # fmt: skip

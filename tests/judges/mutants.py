@@ -190,6 +190,21 @@ class Thrashes(GreedyChunked):
         return Batch([(state.waiting[-1], 1)], evict=[r for r in state.running if r.remaining > 1])
 
 
+class AsksAgainForever(GreedyChunked):
+    """Decides nothing while two or more wait, and wants to be asked again at once."""
+
+    def schedule(self, state: EngineState) -> Batch:
+        return Batch([], until_us=state.now_us) if len(state.waiting) > 1 else super().schedule(state)
+
+
+class EvictsAndNothingElse(GreedyChunked):
+    """Preempts in a batch of its own, without a token."""
+
+    def schedule(self, state: EngineState) -> Batch:
+        may = state.limits.preemption != "none" and state.waiting and state.running
+        return Batch([], evict=list(state.running[-1:])) if may else super().schedule(state)
+
+
 class ForgetsTheLast(GreedyChunked):
     """Never hears of the third request."""
 
@@ -325,7 +340,8 @@ MUTANTS: dict[type[GreedyChunked], str] = {
     IgnoresPartialPrefills: "partial-prefills", OneTokenTooMany: "prefill-target", DecodesTwo: "phase",
     ZeroChunk: "chunk", FractionOfATokens: "chunk", Twice: "once", KeepsTheFinished: "known-request",
     EvictsWhereForbidden: "eviction", EvictsAndWorks: "eviction", RestoresAnybody: "restore",
-    ForgetsToRestore: "phase", Thrashes: "livelock", ForgetsTheLast: "unserved", EveryOtherPassEmpty: "empty-batch",
+    ForgetsToRestore: "phase", Thrashes: "livelock", AsksAgainForever: "livelock",
+    EvictsAndNothingElse: "non-empty", ForgetsTheLast: "unserved", EveryOtherPassEmpty: "empty-batch",
     NewestFirst: "starvation", FlipsCoins: "non-deterministic", RemembersTheRunBefore: "state-leaks",
     PromisesForever: "repeat-promise", OrderOfHashes: "hash-order", ReadsOutputLengths: "knows-output-lengths",
     LooksAhead: "knows-future", CrashesOnSingleOutputs: "exception", NeverReturns: "hangs",
@@ -333,6 +349,7 @@ MUTANTS: dict[type[GreedyChunked], str] = {
 }  # fmt: skip
 """Every mutant, and the rule by which it is found out."""
 CONSEQUENCES: dict[type[GreedyChunked], set[str]] = {
+    AsksAgainForever: {"empty-batch"},
     ForgetsTheLast: {"empty-batch"},  # that is how it ends: nothing is scheduled, though somebody waits
 }
 """What else may follow from the fault of a mutant."""
