@@ -24,6 +24,8 @@ class Plan:
         Tokens per request that works, in the order of the decision.
     evicted, restored
         As decided, in order.
+    withheld
+        KV blocks that `blocks` lacks although no resident holds them (`heuristics.release_lag`).
     """
 
     def __init__(self, state: EngineState) -> None:
@@ -32,6 +34,7 @@ class Plan:
         self.budget = state.limits.max_num_batched_tokens
         self.seats = state.free_seats
         self.blocks = state.free_blocks
+        self.withheld = 0
         self.tokens: dict[RequestState, int] = {}
         self.evicted: list[RequestState] = []
         self.restored: list[RequestState] = []

@@ -40,5 +40,6 @@ class ReleaseLag:
             self._leaving.clear()
         for request in self._leaving:
             plan.seats -= 1
-            plan.blocks -= plan.limits.blocks(request.computed)
+            plan.withheld += plan.limits.blocks(request.computed)
             plan.budget -= request.outputs_left > 0
+        plan.blocks -= plan.withheld

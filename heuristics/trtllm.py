@@ -11,6 +11,7 @@ from heuristics.context_chunks import ChunkSizes, chunked_contexts, equal_progre
 from heuristics.knobs import knob
 from heuristics.plan import Plan
 from heuristics.policy import Batch, Setup
+from heuristics.release_lag import ReleaseLag
 from heuristics.state import EngineState, RequestState
 from heuristics.trtllm_capacity import guaranteed_no_evict, max_utilization
 from heuristics.trtllm_v2 import generations_then_contexts
@@ -25,7 +26,7 @@ CHUNKINGS: dict[str, ChunkSizes | None] = {
 
 @dataclass
 class Trtllm(TwoStagePolicy):
-    """TensorRT-LLM's scheduler without block reuse between requests, overlap, beams and drafts.
+    """TensorRT-LLM's scheduler without block reuse between requests, beams and drafts.
 
     A capacity scheduler chooses the requests, a micro-batch scheduler their tokens. `guaranteed_no_evict` promises
     everybody all declared outputs; `max_utilization` looks one step ahead and evicts ("pauses") from the end of the
@@ -53,6 +54,7 @@ class Trtllm(TwoStagePolicy):
         0, "iterations in a row that prefills are held back beside decodes for a larger batch", minimum=0
     )
     batch_wait_max_tokens_ratio: float = knob(0.0, "share of the token budget that is large enough", minimum=0.0)
+    overlap: bool = knob(False, "seat and blocks of a finished request come free one iteration late")
 
     def engine(self, limits: EngineLimits) -> EngineLimits:
         """Return the engine of the instance, able to evict where the capacity scheduler does."""
@@ -70,6 +72,23 @@ class Trtllm(TwoStagePolicy):
         self._sizes = CHUNKINGS[self.context_chunking_policy] if limits.enable_chunked_prefill else None
         self._enough = Fraction(str(self.batch_wait_max_tokens_ratio)) * limits.max_num_batched_tokens
         self._waited = 0
+        self._lag = ReleaseLag()
+
+    def new_plan(self, state: EngineState) -> Plan:
+        """Return the plan of a pass: what finished requests still hold is taken from it."""
+        plan = super().new_plan(state)
+        self._lag.hold(plan)
+        return plan
+
+    def ran(self, batch: Batch, iterations: int, start_us: int, end_us: int) -> None:
+        """Let go those that had finished before."""
+        self._lag.ran(end_us)
+
+    def finished(self, request: RequestState) -> None:
+        """Take a request off the list, and note it where it is noticed late."""
+        super().finished(request)
+        if self.overlap:
+            self._lag.add(request)
 
     def capacity(self, plan: Plan, active: Sequence[RequestState]) -> Sequence[RequestState]:
         """Return the requests that the KV pool can take; V2 has given them their tokens already."""
@@ -90,6 +109,11 @@ class Trtllm(TwoStagePolicy):
     def schedule(self, state: EngineState) -> Batch:
         """Return the next batch, its prefills held back where a larger batch is waited for."""
         batch = super().schedule(state)
+        if self._lag and batch.tokens:
+            batch = replace(batch, repeat=1)
+        elif self._lag:  # a pass for those that leave only
+            self._lag.clear()
+            batch = super().schedule(state)
         decodes = [(r, n) for r, n in batch.tokens if r.decoding]
         small = sum(n for _, n in batch.tokens) < self._enough
         if small and 0 < len(decodes) < len(batch.tokens) and self._waited < self.batch_wait_timeout_iters:

@@ -44,7 +44,8 @@ def unheld_blocks(plan: Plan) -> int:
     limits = plan.limits
     if limits.num_kv_blocks is None:
         return UNLIMITED
-    return limits.num_kv_blocks - sum(held_blocks(limits, r) for r in plan.state.running if r not in plan.evicted)
+    held = sum(held_blocks(limits, r) for r in plan.state.running if r not in plan.evicted)
+    return limits.num_kv_blocks - plan.withheld - held
 
 
 def guaranteed_no_evict(plan: Plan, active: Sequence[RequestState], *, static: bool = False) -> list[RequestState]:

@@ -35,6 +35,10 @@ class TwoStagePolicy(Policy):
         """Take a request off the list."""
         del self._active[request]
 
+    def new_plan(self, state: EngineState) -> Plan:
+        """Return the plan of a pass before any decision."""
+        return Plan(state)
+
     @abstractmethod
     def capacity(self, plan: Plan, active: Sequence[RequestState]) -> Sequence[RequestState]:
         """Return the requests that the KV pool can take in this iteration, in the order of the second stage.
@@ -48,8 +52,9 @@ class TwoStagePolicy(Policy):
 
     def schedule(self, state: EngineState) -> Batch:
         """Return the next batch: unfinished chunks, then prefills that end, then decodes."""
-        plan = Plan(state)
-        active = list(islice(self._active, min(self.seats, len(self._active))))
+        plan = self.new_plan(state)
+        seats = self.seats - (state.free_seats - plan.seats)
+        active = list(islice(self._active, min(seats, len(self._active))))
         fitting = [r for r in self.capacity(plan, active) if r not in plan.evicted]
         for group in phases(fitting, mixed=state.limits.mixed_batches):
             self.micro_batch(plan, group)

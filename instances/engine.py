@@ -137,6 +137,17 @@ class EngineLimits:
             f"iteration (max_num_batched_tokens {self.max_num_batched_tokens}), and {reason}"
         )
 
+    def most_chunks(self, tokens: int) -> int:
+        """Return the largest number of chunks that a prefill of so many tokens can have."""
+        if not tokens:
+            return 0
+        if not self.enable_chunked_prefill:
+            return 1
+        smallest = self.chunk_quantum
+        if self.chunk_sizes is not None:
+            smallest = min((s for s in self.chunk_sizes if s % smallest == 0), default=tokens)
+        return -(-tokens // smallest)
+
     def _has_inner_chunk(self) -> bool:
         """Whether a chunk that does not end its prefill exists; then any prompt can be cut down to the end."""
         if not self.enable_chunked_prefill:

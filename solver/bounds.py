@@ -71,7 +71,8 @@ class Bounds:
     def alone_us(self, job: Job, *, whole: bool) -> int:
         """Return the least time from its arrival to the first (or last) token of a request that runs alone."""
         chunks, decodes = self.problem.fewest_chunks(job), job.decodes if whole else 0
-        return max(self._work(piece, [job], chunks + decodes, decodes=whole) for piece in self.pieces)
+        least = (chunks + decodes) * self.problem.shortest_us
+        return max(least, *(self._work(piece, [job], chunks + decodes, decodes=whole) for piece in self.pieces))
 
     def _work(self, piece: Piece, jobs: Iterable[Job], iterations: int, *, decodes: bool) -> int:
         """Return what `piece` charges at least for the work of `jobs` in `iterations` iterations."""
@@ -120,7 +121,8 @@ class Bounds:
         for release in {job.arrival for job in self.problem.jobs}:
             jobs = [job for job in self.problem.jobs if job.arrival >= release]
             count = self.fewest_iterations(jobs)
-            best = max(best, *(release + self._work(p, jobs, count, decodes=True) for p in self.pieces))
+            work = max(self._work(piece, jobs, count, decodes=True) for piece in self.pieces)
+            best = max(best, release + work, release + count * self.problem.shortest_us)
         return best
 
     @cached_property

@@ -5,6 +5,7 @@ The model allows each request a number of evictions; how many are worth modellin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -152,21 +153,22 @@ class RecomputeProblem(EvictingProblem):
     def count_bound(self) -> int:
         """Iterations that suffice for every schedule: each one works on some request.
 
-        Proof: between two evictions a request has at most c = `chunks_at_most` chunks, and c - 1 where the prefill is
+        Proof: between two evictions a request has at most c = `most_chunks` chunks, and c - 1 where the prefill is
         evicted before its end. One that comes to its end emits a token: the first one, where every prefill before was
         cut short and had one chunk fewer, or one that needs no decode then. So an eviction adds at most c - 1
         iterations to the chunks and decodes of a request that is never evicted.
         """
-        again = sum(max(0, self.chunks_at_most(self.regained(job)) - 1) for job in self.jobs)
+        again = sum(max(0, self.engine.most_chunks(self.regained(job)) - 1) for job in self.jobs)
         return super().count_bound + self.evictions * again
 
-    def shortest_piece_us(self, piece: Piece) -> int:
-        """Return the least that `piece` charges for an iteration with one decode or one chunk of a token."""
-        least = [piece.decode_us(job.held + job.left + 1) for job in self.jobs if job.decodes]
+    def single_works(self) -> Iterator[tuple[int, ...]]:
+        """Yield what each piece charges for one decode or one token of a chunk, in µs; all others cost more."""
+        pieces = self.cost.pieces
         for job in self.jobs:
-            curve = self.recomputed_curve(piece, job)
-            least += [after - before for before, after in pairwise(curve)]
-        return piece.base_us + piece.tile_us(1) + min(least, default=0)
+            if job.decodes:
+                yield tuple(piece.decode_us(job.held + job.left + 1) for piece in pieces)
+            curves = [self.recomputed_curve(piece, job) for piece in pieces]
+            yield from zip(*([b - a for a, b in pairwise(curve)] for curve in curves), strict=True)
 
 
 def problem_for(

@@ -6,12 +6,13 @@ amounts that matter are multiples of it (`Problem.scaled_for`), so limits may be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import gcd
+from operator import add
 
 from instances.cost_model import Piece
 from instances.instance import Instance
@@ -213,19 +214,7 @@ class Problem:
 
     def most_chunks(self, job: Job) -> int:
         """Return the largest number of chunks that the prefill of `job` can have."""
-        return self.chunks_at_most(job.left)
-
-    def chunks_at_most(self, tokens: int) -> int:
-        """Return the largest number of chunks that a prefill of so many tokens can have."""
-        if not tokens:
-            return 0
-        if not self.engine.enable_chunked_prefill:
-            return 1
-        smallest = self.engine.chunk_quantum
-        if self.engine.chunk_sizes is not None:
-            usable = [s for s in self.engine.chunk_sizes if s % smallest == 0]
-            smallest = min(usable, default=tokens)
-        return -(-tokens // smallest)
+        return self.engine.most_chunks(job.left)
 
     def fewest_chunks(self, job: Job) -> int:
         """Return a lower bound on the number of chunks of the prefill of `job`."""
@@ -233,16 +222,18 @@ class Problem:
 
     @cached_property
     def shortest_us(self) -> int:
-        """A lower bound on the duration of every iteration, in µs."""
-        return max(self.shortest_piece_us(piece) for piece in self.cost.pieces)
+        """A lower bound on the duration of every iteration, in µs: each does one of the `single_works` at least."""
+        fixed = [piece.base_us + piece.tile_us(1) for piece in self.cost.pieces]
+        return min((max(map(add, fixed, work)) for work in self.single_works()), default=max(fixed))
 
-    def shortest_piece_us(self, piece: Piece) -> int:
-        """Return the least that `piece` charges for an iteration with one decode or one chunk."""
-        least = [piece.decode_us(job.held + job.left + 1) for job in self.jobs if job.decodes]
+    def single_works(self) -> Iterator[tuple[int, ...]]:
+        """Yield what each piece charges for one decode or one unit of a chunk, in µs; all others cost more."""
+        pieces = self.cost.pieces
         for job in self.jobs:
-            curve = self.prefill_curve(piece, job) if job.left else [0]
-            least += [after - before for before, after in pairwise(curve[:-1])]
-            if job.remainder:
-                least.append(curve[-1] - curve[-2])
-        return piece.base_us + piece.tile_us(1) + min(least, default=0)
-
+            if job.decodes:
+                yield tuple(piece.decode_us(job.held + job.left + 1) for piece in pieces)
+            if job.left:
+                curves = [self.prefill_curve(piece, job) for piece in pieces]
+                yield from zip(*([b - a for a, b in pairwise(curve[:-1])] for curve in curves), strict=True)
+                if job.remainder:
+                    yield tuple(curve[-1] - curve[-2] for curve in curves)

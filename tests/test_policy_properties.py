@@ -59,6 +59,7 @@ REAL_ENGINES = (
     "sglang:chunked_prefill_size=-1,schedule_policy=lpm,max_prefill_tokens=5,prefill_max_requests=2",
     "trtllm:capacity_scheduler_policy=max_utilization",
     "trtllm:capacity_scheduler_policy=max_utilization,context_chunking_policy=equal_progress,chunk_unit_size=3",
+    "trtllm:capacity_scheduler_policy=max_utilization,overlap=true",
     "trtllm:capacity_scheduler_policy=v2",
     "trtllm:capacity_scheduler_policy=v2,context_chunking_policy=none",
     "alpha-protection:alpha=0.1,beta=0.5",

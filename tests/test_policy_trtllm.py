@@ -244,3 +244,18 @@ def hangs(instance):
             raise
         return True
     return False
+
+
+@pytest.mark.parametrize("engine", [{"max_num_seqs": 2}, {"num_kv_blocks": 9}])
+def test_under_overlap_a_seat_and_blocks_come_free_one_iteration_late(engine):
+    # A ends in iteration 1. In 2 its seat is still taken; or of 9 blocks, its 2 are, B holds 2 and is promised 4 more,
+    # and C needs 2 + 1.
+    load = loads("A(P2,O1) B(P2,O4) C(P2,O1)")
+    assert table(play(load, "trtllm", 4, **engine))["C"] == ". p2*# - -"
+    assert table(play(load, "trtllm:overlap=true", 4, **engine)) == rows("""
+        A p2*# -  -     -
+        B p2*  d* d*    d*#
+        C .    .  p2*#  -
+    """)
+    alone = loads("A(P2,O1) B(P2,O1)")
+    assert table(play(alone, "trtllm:overlap=true", 4, max_num_seqs=1))["B"] == ". p2*#"
