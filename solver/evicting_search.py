@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from solver.answer import Answer
 from solver.bounds import Bounds
 from solver.build import ANY
 from solver.evictions import evictions_are_useless, without_scarcity
@@ -15,7 +14,7 @@ from solver.horizon import complete_horizon
 from solver.incumbent import Incumbents
 from solver.problem import Problem
 from solver.run import Clock
-from solver.search import SMALL_MODEL, Search
+from solver.search import SMALL_MODEL, Answer, Search
 from solver.size import estimated_size
 
 EASE_SHARE = 0.15

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from instances.objectives import amount_key
-from solver.answer import Answer
 from solver.bounds import Bounds
 from solver.evicting_search import EvictingSearch
 from solver.evictions import EvictingProblem, evicting_problem, evictions_are_useless
 from solver.horizon import iterations_by_time
 from solver.result import Frontier
+from solver.search import Answer
 
 
 def could_help(search: EvictingSearch, name: str, limits: Mapping[str, int], answer: Answer) -> bool | None:

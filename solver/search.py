@@ -14,7 +14,7 @@ from ortools.sat.python import cp_model
 from instances.instance import Instance
 from instances.objectives import amount_key
 from instances.schedule import Schedule
-from solver.answer import Answer
+from solver.answer import Answer as Answer
 from solver.bounds import Bounds
 from solver.build import Model
 from solver.choices import Fixing
