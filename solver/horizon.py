@@ -51,7 +51,32 @@ def complete_horizon(problem: Problem, bounds: Bounds, caps: Mapping[str, int]) 
     if latest is None:
         return Horizon(count, end)
     count = min(count, _iterations_within(problem, latest, decodes=True))
+    if "mean_e2e" in caps:
+        count = min(count, *(_iterations_by_finishes(problem, bounds, p, caps["mean_e2e"]) for p in problem.cost.pieces))
     return Horizon(max(count, 1), min(end, latest))
+
+
+def _iterations_by_finishes(problem: Problem, bounds: Bounds, piece: Piece, cap: int) -> int:
+    """Return how many iterations a schedule without evictions has at most if its Σ E2E is at most `cap` µs.
+
+    Proof: let L_r be the r-th latest last token and N the number of iterations. After L_r only r - 1 requests work,
+    in at most as many iterations as they have chunks and decodes, so L_r >= base N + all work - what the r - 1
+    requests with the largest base x steps + work take. Add this up over the t latest, and the least E2Es alone for the
+    others: the sum is at most the cap and the arrivals. Every t bounds N.
+    """
+    if not piece.base_us or problem.evictions:
+        return problem.count_bound
+    work = {j.index: problem.prefill_curve(piece, j)[-1] + problem.decode_curve(piece, j)[-1] for j in problem.jobs}
+    steps = {j.index: problem.most_chunks(j) + j.decodes for j in problem.jobs}
+    longest = sorted((piece.base_us * steps[i] + work[i] for i in steps), reverse=True)
+    alone = sorted(j.arrival + bounds.last_us[j.index] for j in problem.jobs)
+    cap += sum(j.arrival for j in problem.jobs)
+    most, later = problem.count_bound, 0
+    for t in range(1, len(longest) + 1):
+        room = cap - sum(alone[: len(alone) - t]) - t * sum(work.values()) + later
+        most = min(most, room // (t * piece.base_us))
+        later += sum(longest[:t])
+    return most
 
 
 def iterations_by_time(problem: Problem, bounds: Bounds, caps: Mapping[str, int]) -> int | None:
