@@ -12,7 +12,9 @@ from solver.choices import Fixing
 from solver.evicting import constraints_for, variables_for
 from solver.fixing import Fixings
 from solver.horizon import Horizon
+from solver.narrowing import add_windows
 from solver.objectives import Objectives
+from solver.pooled.windows import Window
 from solver.problem import Problem
 from solver.run import Progress
 
@@ -33,6 +35,8 @@ class Model:
         Largest amounts allowed in µs, the objective's own included.
     no_pause, fixing
         As for `solve`.
+    windows
+        Of first tokens, for all schedules wanted.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class Model:
         *,
         no_pause: bool = False,
         fixing: Fixing | None = None,
+        windows: Mapping[int, Window] | None = None,
     ) -> None:
         self.problem = problem = problem.scaled_for(name, caps)
         self.size = size
@@ -60,6 +65,7 @@ class Model:
         else:
             Fixings(self.constraints, fixing).add_all()
         cuts.add_all(self.constraints, self.objectives, name, caps)
+        add_windows(self.variables, self.objectives, windows or {})
         self.amount = self.objectives.amount(name)
         for other, cap in caps.items():
             self.model.add(self.objectives.amount(other) <= problem.amount_ticks(other, cap))

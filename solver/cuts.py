@@ -143,6 +143,7 @@ class Cuts:
             flag = self.model.new_bool_var(f"before_{a.index}_{b.index}")
             order[a.index, b.index] = flag
             order[b.index, a.index] = 1 - flag
+            self.v.orders |= {(a.index, b.index): flag, (b.index, a.index): 1 - flag}
             for k in self.steps:
                 done_a, done_b = self.v.begun[a.index][k], self.v.begun[b.index][k]
                 self.model.add_implication(done_b, done_a).only_enforce_if(flag)

@@ -46,6 +46,15 @@ class Label(NamedTuple):
     event: int
 
 
+@dataclass(frozen=True)
+class Demand:
+    """That the first token of the member at a place comes within a window, in ps."""
+
+    place: int
+    earliest: int = 0
+    latest: int = 1 << 62
+
+
 @dataclass
 class Choices:
     """Candidates for the next event of one label, as arrays over the units processed until then.
@@ -93,10 +102,11 @@ class Choices:
 class Transitions:
     """The events that may come next."""
 
-    def __init__(self, pool: Pool, sets: Sets, aim: str) -> None:
+    def __init__(self, pool: Pool, sets: Sets, aim: str, demand: Demand | None = None) -> None:
         self.pool = pool
         self.sets = sets
         self.aim = aim
+        self.demand = demand
         self.last_tokens = aim == LAST
         self.available = [self._arrived_units(b) for b in range(len(pool.arrivals) + 1)]
         self.place = {member.index: i for i, member in enumerate(pool.members)}
@@ -145,7 +155,14 @@ class Transitions:
             time = np.append(time, label.time + member.tail * pool.rate)
         if units.size:
             time = np.maximum(time, self._worked(label, facts.units, facts.work, units, count))
-            yield Choices(units, count, time, done, label.arrived, place, least=required)
+            yield self._demanded(Choices(units, count, time, done, label.arrived, place, least=required))
+
+    def _demanded(self, choices: Choices) -> Choices:
+        """Return the choices as the demand wants them."""
+        if self.demand is None or self.demand.place != choices.event:
+            return choices
+        choices.time = np.maximum(choices.time, self.demand.earliest)
+        return choices.chosen(np.nonzero(choices.time <= self.demand.latest)[0])
 
     def _worked(self, label: Label, units: int, work: int, pooled: Units, count: Units) -> Units:
         """Return base x iterations + the exact work of whole prefills + the least work of the units beyond."""

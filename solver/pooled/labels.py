@@ -15,7 +15,7 @@ from itertools import count
 import numpy as np
 
 from instances.units import PS_PER_US
-from solver.pooled.events import AWAITED, END, FINISHED, LAST, START, Choices, Label, Live, Transitions
+from solver.pooled.events import AWAITED, END, FINISHED, LAST, START, Choices, Demand, Label, Live, Transitions
 from solver.pooled.front import Front
 from solver.pooled.pool import Pool, Units
 from solver.pooled.remaining import remaining
@@ -51,6 +51,8 @@ class Relaxation:
         Amounts (ps, absolute token times) from which on labels do not matter, None without one.
     narrow
         Only so many first tokens may be the next one: good paths are found early, but nothing is proved.
+    demand
+        On one first token.
 
     Attributes
     ----------
@@ -59,7 +61,8 @@ class Relaxation:
     """
 
     def __init__(
-        self, pool: Pool, sets: Sets, aim: str, *, cutoff: int | None = None, narrow: int | None = None
+        self, pool: Pool, sets: Sets, aim: str, *, cutoff: int | None = None, narrow: int | None = None,
+        demand: Demand | None = None,
     ) -> None:
         self.pool = pool
         self.sets = sets
@@ -67,7 +70,8 @@ class Relaxation:
         self.last_tokens = aim == LAST
         self.cutoff = cutoff
         self.narrow = narrow
-        self.transitions = Transitions(pool, sets, aim)
+        self.demand = demand
+        self.transitions = Transitions(pool, sets, aim, demand)
         self.everything = (1 << len(pool.members)) - 1
         self.heap: list[tuple[int, int, int, Label | Pending]] = []
         self.settled: list[Label] = []
@@ -205,7 +209,8 @@ class Relaxation:
         elif choices.event == AWAITED:
             marks.append((label.arrived, 0))
         idle = choices.idle if isinstance(choices.idle, int) else int(choices.idle[n])
-        spare = self.aim != END and self.pool.rate > 0 and _has_spare(label, choices, units)
+        waits = self.demand is not None and choices.event == self.demand.place  # moving units then gains no time
+        spare = self.aim != END and self.pool.rate > 0 and not waits and _has_spare(label, choices, units)
         state = (
             int(choices.paid[n]), int(choices.time[n]), label.iterations + run, label.needed + run - idle, units,
             choices.done, choices.arrived, choices.joinable, spare,

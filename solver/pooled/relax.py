@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from instances.schedule import Schedule
 from instances.units import PS_PER_US
 from solver.incumbent import Candidate, Incumbents
-from solver.pooled.events import END, FIRST, LAST, Label
+from solver.pooled.events import END, FIRST, LAST, Demand, Label
 from solver.pooled.labels import LOOKS, Relaxation
 from solver.pooled.plan import Plan
 from solver.pooled.pool import Pool
@@ -91,14 +91,26 @@ class Relaxer:
         bound = 0 if search.bound is None else max(0, self.amount(search.bound))
         return Relaxed(bound, self._planned(search.path))
 
+    def path(self, best: int, clock: Clock) -> tuple[list[Label], int]:
+        """Return the path of an optimum that may be as good as `best`, empty where there is none, and the bound."""
+        search = self._search(best + 1)
+        search.run(self._stop(clock))
+        return search.path, 0 if search.bound is None else max(0, self.amount(search.bound))
+
+    def is_impossible(self, best: int, demand: Demand, clock: Clock) -> bool:
+        """Return whether it is proved that no schedule that meets a demand is better than `best`."""
+        search = self._search(best, demand=demand)
+        return search.run(self._stop(clock)) and not search.path
+
     def dive(self, best: int | None, narrow: int, clock: Clock) -> Schedule | None:
         """Return a schedule that follows a good path of the relaxation, None where none was found in time."""
         search = self._search(best, narrow)
         search.run(self._stop(clock))
         return self._planned(search.path)
 
-    def _search(self, best: int | None, narrow: int | None = None) -> Relaxation:
-        return Relaxation(self.pool, self.sets, self.aim, cutoff=self.cutoff(best), narrow=narrow)
+    def _search(self, best: int | None, narrow: int | None = None, demand: Demand | None = None) -> Relaxation:
+        cutoff = self.cutoff(best)
+        return Relaxation(self.pool, self.sets, self.aim, cutoff=cutoff, narrow=narrow, demand=demand)
 
     def _stop(self, clock: Clock) -> Callable[[], bool]:
         def stop() -> bool:

@@ -1,0 +1,69 @@
+"""When the first tokens of a better schedule come: each one's window, from relaxations that demand otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from instances.units import PS_PER_US
+from solver.pooled.events import Demand
+from solver.pooled.relax import Relaxer
+from solver.run import Clock
+
+STEPS = (1, 2, 4, 8)
+"""Widths that are tried, in multiples of the gap between the best schedule known and the bound."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Every schedule better than the best known has the first token of a job within it; µs from the origin."""
+
+    earliest: int
+    latest: int
+
+
+def windows(relaxations: Relaxer, best: int, clock: Clock) -> dict[int, Window]:
+    """Return the windows that are proved in time, per index of the job.
+
+    Proof: the relaxation with the demand that the first token comes at `latest` or later is a relaxation of all
+    schedules in which it does. Where it reaches the cutoff, none of them is better than the best known. The same
+    for the demand that it comes at `earliest` or before, rounding allowed for.
+
+    Parameters
+    ----------
+    relaxations
+        Of the problem.
+    best
+        Amount of the best schedule known, in µs.
+    clock
+        When to stop.
+    """
+    path, bound = relaxations.path(best, clock)
+    found: dict[int, Window] = {}
+    slack = relaxations.pool.slack_ps
+    gap = max(best - bound, 100) * PS_PER_US
+    for label in path:
+        if label.event < 0:
+            continue
+        place, time = label.event, label.time
+
+        def impossible(demand: Demand) -> bool:
+            return relaxations.is_impossible(best, demand, clock)
+
+        late = _first(lambda d: impossible(Demand(place, earliest=time + d)), gap)  # noqa: B023
+        soon = _first(lambda d: impossible(Demand(place, latest=time - d + slack)), gap)  # noqa: B023
+        index = relaxations.pool.members[place].index
+        found[index] = Window(
+            earliest=0 if soon is None else max(0, (time - soon) // PS_PER_US),
+            latest=LATEST if late is None else -(-(time + late) // PS_PER_US),
+        )
+    return found
+
+
+LATEST = 1 << 50
+"""A window without an end."""
+
+
+def _first(impossible: Callable[[int], bool], gap: int) -> int | None:
+    """Return the first width that is proved impossible, None where none is."""
+    return next((gap * step for step in STEPS if impossible(gap * step)), None)
