@@ -43,7 +43,10 @@ def could_help(search: EvictingSearch, name: str, limits: Mapping[str, int], ans
         caps[key] = min(amount - 1, caps.get(key, amount))
     if not _has_room(possible, iterations_by_time(possible, bounds, caps)):
         return False
-    eased = search.whatever_is_evicted(key, limits, search.clock)
+    try:
+        eased = search.whatever_is_evicted(key, limits, search.clock)
+    except KeyboardInterrupt:  # the answer stands, this question stays open
+        search.interrupted, eased = True, None
     if eased is None:
         return True
     if amount is None:
