@@ -23,7 +23,7 @@ SCALE = 4096
 """Prices are multiples of one over this."""
 LARGEST_SUM = 2.0**60
 """Largest sum of 64-bit integers that a proof relies on."""
-PATIENCE = 80
+PATIENCE = 25
 """Steps without a better bound after which steps become shorter."""
 SHORTER, SHORTEST = 0.85, 0.002
 """Factor by which they do, and the length (of Polyak's) at which the method stops."""
