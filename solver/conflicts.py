@@ -63,9 +63,11 @@ class Conflict:
         self.clock = relaxed.search.clock
 
     def members(self) -> tuple[ConflictingLimit, ...]:
-        """Return the members of one conflict, each with what is known about it."""
+        """Return the members of one conflict, each with what is known about it; metrics are looked at first."""
         kept, matters = self._irreducible()
-        return tuple(self._resolved(limit, kept, matters[limit]) for limit in kept)
+        first = sorted(kept, key=lambda limit: limit.kind != METRIC)
+        found = {limit: self._resolved(limit, kept, matters[limit]) for limit in first}
+        return tuple(found[limit] for limit in kept)
 
     @property
     def _share(self) -> float:
@@ -97,8 +99,8 @@ class Conflict:
         found = ConflictingLimit(limit.name, limit.kind, limit.value, unit_of(limit), matters)
         for scope, alone in ((self.every, True), (kept, False)):
             others = [other for other in scope if other is not limit]
-            if self._stopped:
-                return found
+            if self._stopped and not (limit.kind == METRIC and alone and not self.relaxed.interrupted):
+                return found  # of a metric, heuristics and counting know something without more time
             better = self._loosened(limit, others, found)
             if better is not None:
                 return replace(better, alone=alone)

@@ -9,11 +9,11 @@ from typing import Any
 
 from solver.bounds import Bounds
 from solver.build import ANY
-from solver.evictions import evictions_are_useless, without_scarcity
 from solver.horizon import complete_horizon
 from solver.incumbent import Incumbents
 from solver.problem import Problem
 from solver.run import Clock
+from solver.scarcity import evictions_are_useless, without_scarcity
 from solver.search import SMALL_MODEL, Answer, Search
 from solver.size import estimated_size
 

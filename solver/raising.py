@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from instances.objectives import amount_key
 from solver.bounds import Bounds
 from solver.evicting_search import EvictingSearch
-from solver.evictions import EvictingProblem, evicting_problem, evictions_are_useless
+from solver.evictions import EvictingProblem, evicting_problem
 from solver.horizon import iterations_by_time
 from solver.result import Frontier
+from solver.scarcity import evictions_are_useless
 from solver.search import Answer
 
 
@@ -20,7 +21,7 @@ def could_help(search: EvictingSearch, name: str, limits: Mapping[str, int], ans
 
     Notes
     -----
-    Where evictions are useless, or as many are allowed as can be useful, there is nothing to add (`solver.evictions`);
+    Where evictions are useless, or as many are allowed as can be useful, there is nothing to add (`solver.scarcity`);
     how many can be depends on the iterations that a better schedule has time for. A value at a bound for any number of
     evictions is the optimum of all: `Bounds` counts only work that evictions cannot save, and the problem without
     scarcity is a relaxation.
@@ -42,7 +43,10 @@ def could_help(search: EvictingSearch, name: str, limits: Mapping[str, int], ans
         caps[key] = min(amount - 1, caps.get(key, amount))
     if not _has_room(possible, iterations_by_time(possible, bounds, caps)):
         return False
-    eased = search.whatever_is_evicted(key, limits, search.clock)
+    try:
+        eased = search.whatever_is_evicted(key, limits, search.clock)
+    except KeyboardInterrupt:  # the answer stands, this question stays open
+        search.interrupted, eased = True, None
     if eased is None:
         return True
     if amount is None:

@@ -259,3 +259,11 @@ def test_the_slot_model_is_drawn_in_the_order_of_the_issue() -> None:
     assert [(r.prompt_tokens - 1, r.output_tokens) for r in instance.requests] == list(
         zip(prompts, outputs, strict=True)
     )
+
+
+def test_deterministic_mode_gives_the_same_answer_twice() -> None:
+    # half a unit of work does not suffice for nine requests' proof: annealing, prices and models are all cut short
+    asked = {"no_pause": True, "deterministic": True, "time_limit": 0.5}
+    first, second = (solve(rounds_instance(5, 9), "mean_e2e", **asked) for _ in range(2))
+    assert first.schedule == second.schedule
+    assert (first.amount, first.bound_amount) == (second.amount, second.bound_amount)

@@ -25,7 +25,7 @@ LARGEST_SUM = 2.0**60
 """Largest sum of 64-bit integers that a proof relies on."""
 PATIENCE = 25
 """Steps without a better bound after which steps become shorter."""
-SHORTER, SHORTEST = 0.75, 0.004
+SHORTER, SHORTEST = 0.85, 0.002
 """Factor by which they do, and the length (of Polyak's) at which the method stops."""
 MEMORY = 0.8
 """Share of the direction before in each direction."""
