@@ -52,7 +52,8 @@ def complete_horizon(problem: Problem, bounds: Bounds, caps: Mapping[str, int]) 
         return Horizon(count, end)
     count = min(count, _iterations_within(problem, latest, decodes=True))
     if "mean_e2e" in caps:
-        count = min(count, *(_iterations_by_finishes(problem, bounds, p, caps["mean_e2e"]) for p in problem.cost.pieces))
+        by_finishes = (_iterations_by_finishes(problem, bounds, p, caps["mean_e2e"]) for p in problem.cost.pieces)
+        count = min(count, *by_finishes)
     return Horizon(max(count, 1), min(end, latest))
 
 

@@ -16,14 +16,15 @@ from instances.objectives import amount_key
 from instances.schedule import Schedule
 from solver.answer import Answer as Answer
 from solver.bounds import Bounds
-from solver.build import Model
+from solver.build import ANY, Model
 from solver.choices import Fixing
 from solver.evictions import problem_for
 from solver.hints import extract, finish, hint, timed
 from solver.horizon import PREFIX_METRICS, Horizon, complete_horizon, prefix_horizon, require_small_weights
 from solver.incumbent import Candidate, Incumbents
 from solver.intervals.search import by_intervals
-from solver.pooled.relax import pooled
+from solver.pooled.relax import pooled, relaxer
+from solver.pooled.windows import Window, windows
 from solver.run import Clock, Progress, Settings, search
 from solver.size import SizeGuard, estimated_size
 
@@ -31,6 +32,10 @@ GROWTH = 1.25
 """Models grow from this multiple of the fewest iterations, by this factor."""
 SMALL_MODEL = 4_000
 """Estimated number of literals up to which a conclusive model is solved at once."""
+WINDOW_SHARE = 0.25
+"""Share of the time left for the windows of first tokens."""
+CLOSE = 50
+"""Where the bound is within one in so many of the best schedule known, no trials look for a better one."""
 TRIAL_SHARE = 0.15
 """Share of the time left for a small model that only looks for a better schedule."""
 
@@ -74,6 +79,7 @@ class Search:
         for schedule in known:
             self.incumbents.add(schedule)
         self.incumbents.add_heuristics(stop=lambda: not clock.left_s)
+        self.windows: Mapping[int, Window] = {}
         self.interrupted = False
 
     def optimum(
@@ -104,8 +110,9 @@ class Search:
         try:
             if not answer.proved and self.fixing is None and by_intervals(self, key, limits, answer, clock):
                 return answer
-            if not answer.proved:
-                answer.improve(*pooled(self.problem, self.incumbents, key, limits, answer.best, clock), key)
+            self.windows = {}
+            if not answer.proved and answer.bound != ANY:
+                self._relaxed(key, limits, answer, clock)
             if not answer.proved and self._ends_freely and PREFIX_METRICS.issuperset({key, *limits}):
                 answer = self._prefix(key, limits, answer, clock)
             if not answer.proved:
@@ -113,6 +120,15 @@ class Search:
         except KeyboardInterrupt:
             self.interrupted = True
         return answer
+
+    def _relaxed(self, name: str, limits: Mapping[str, int], answer: Answer, clock: Clock) -> None:
+        """Bound the optimum by the pooled relaxation, follow its optimum, and narrow down what may be better."""
+        relaxations = relaxer(self.problem, name, limits)
+        if relaxations is None:
+            return
+        answer.improve(*pooled(relaxations, self.incumbents, limits, answer.best, clock), name)
+        if answer.best is not None and not answer.proved:
+            self.windows = windows(relaxations, answer.best.amounts[name], clock.part(WINDOW_SHARE * clock.left_s))
 
     def _caps(self, name: str, limits: Mapping[str, int], best: Candidate | None) -> dict[str, int]:
         """Return the limits, with the best known amount as one more (better schedules obey it)."""
@@ -131,6 +147,8 @@ class Search:
 
         if size(self._caps(name, limits, answer.best)) is None:
             return answer
+        if _is_close(answer, name):
+            return self._grow(name, limits, answer, clock, size, 0)
         # A short complete model finds good schedules, and they keep the prefix model small.
         count = int(GROWTH * self.bounds.fewest_iterations(self.problem.jobs)) + 2
         trial = replace(complete_horizon(self.problem, self.bounds, limits), iterations=count)
@@ -161,7 +179,7 @@ class Search:
             needed = size_under(self._caps(name, limits, answer.best))
             if needed is None:
                 return answer
-            small_enough = estimated_size(self.problem, needed.iterations) <= SMALL_MODEL
+            small_enough = _is_close(answer, name) or estimated_size(self.problem, needed.iterations) <= SMALL_MODEL
             if small_enough or needed.iterations <= GROWTH * count:
                 return self._run(name, limits, answer, needed, clock)
             if self.guard.refuses(self.problem, count, clock.left_s):
@@ -193,7 +211,8 @@ class Search:
         if answer.best is not None and conclusive:
             # The last model looks for better ones alone: a hint would keep its workers near what is known already.
             caps[name] = min(caps[name], answer.best.amounts[name] - 1)
-        built = Model(self.problem, size, name, caps, no_pause=self.no_pause, fixing=self.fixing)
+        built = Model(self.problem, size, name, caps, no_pause=self.no_pause, fixing=self.fixing,
+                      windows=self.windows)
         if answer.best is not None and not conclusive:
             hint(built.variables, answer.best.schedule)
         built.bound_from_below(answer.bound)
@@ -227,6 +246,14 @@ class Search:
                 raise RuntimeError("the model accepted a schedule that the checker rejects; please report the instance")
             return None
         return found
+
+
+def _is_close(answer: Answer, name: str) -> bool:
+    """Return whether the best schedule known is nearly as good as the bound."""
+    if answer.best is None or answer.bound is None:
+        return False
+    amount = answer.best.amounts[name]
+    return (amount - answer.bound) * CLOSE <= amount
 
 
 def _share(clock: Clock) -> Clock:

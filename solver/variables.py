@@ -29,6 +29,8 @@ class Variables:
         ``decode[i][k]``: job i decodes in k.
     finished
         ``finished[i][k]``: job i has emitted everything at the end of k (monotone).
+    orders
+        ``orders[i, j]``: the first token of i is out no later than that of j, where a cut has made it.
     evict, restore
         ``evict[i][k]``, ``restore[i][k]``: job i is evicted, restored at the start of k; no rows where nobody is.
     """
@@ -41,6 +43,7 @@ class Variables:
         self.model = cp_model.CpModel()
         self.iterations = iterations
         self.horizon = horizon
+        self.orders: dict[tuple[int, int], Expression] = {}
         steps = range(iterations)
         self.used = [self.model.new_bool_var(f"used_{k}") for k in steps]
         self.end = [self.model.new_int_var(0, horizon, f"end_{k}") for k in steps]

@@ -57,6 +57,7 @@ class Relaxer:
 
     def __init__(self, problem: Problem, name: str, gap_us: int | None) -> None:
         self.problem = problem
+        self.name = name
         self.gap_us = gap_us
         self.aim = AIMS[name]
         self.weights = {job.index: self._weight(name, job) for job in problem.jobs}
@@ -124,22 +125,20 @@ class Relaxer:
 
 
 def pooled(
-    problem: Problem, incumbents: Incumbents, name: str, limits: Mapping[str, int], best: Candidate | None, clock: Clock
+    relaxations: Relaxer, incumbents: Incumbents, limits: Mapping[str, int], best: Candidate | None, clock: Clock
 ) -> tuple[Candidate | None, int]:
     """Return the best schedule known after following relaxed optima, and a lower bound on the amount (0 without one).
 
     Parameters
     ----------
-    problem, name, limits
-        What; limits in µs.
+    relaxations, limits
+        Of what; limits in µs.
     incumbents, best
         The schedules known, and the best of them; new ones are added.
     clock
         A share of it is used.
     """
-    relaxations = relaxer(problem, name, limits)
-    if relaxations is None:
-        return best, 0
+    name = relaxations.name
     clock = clock.part(SHARE * clock.left_s)
     for narrow in NARROW:
         schedule = relaxations.dive(_amount(best, name), narrow, clock.part(DIVE_SHARE * clock.left_s))

@@ -10,7 +10,7 @@ from solver.pooled.events import Demand
 from solver.pooled.relax import Relaxer
 from solver.run import Clock
 
-STEPS = (1, 2, 4, 8)
+STEPS = (1, 3, 9, 27, 81)
 """Widths that are tried, in multiples of the gap between the best schedule known and the bound."""
 
 
