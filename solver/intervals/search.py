@@ -19,7 +19,7 @@ from solver.intervals.setting import COUNTED, SUMS, Rounds, rounds_of
 from solver.problem import Problem
 from solver.run import Clock, Progress, Settings, search
 
-ANNEAL_SHARE, PRICE_SHARE, NESTED_SHARE = 0.15, 0.3, 0.7
+ANNEAL_SHARE, PRICE_SHARE, NESTED_SHARE = 0.15, 0.6, 0.7
 """Largest shares of the time left for annealing, for prices, and for the model without linear rows."""
 ANNEAL_S = 0.001
 """Seconds of annealing at most, per request cubed: small instances are proved sooner than that."""
