@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from solver.incumbent import Candidate
 
+CLOSE = 50
+"""Where the bound is within one in so many of the best schedule known, no trials look for a better one."""
+
 
 @dataclass
 class Answer:
@@ -29,3 +32,10 @@ class Answer:
         """Take a schedule that is at least as good, and a bound that may be better."""
         self.best, self.bound = best, max(self.bound or 0, bound)
         self.proved = best is not None and best.amounts[name] <= self.bound
+
+    def is_close(self, name: str) -> bool:
+        """Return whether the best schedule known is nearly as good as the bound."""
+        if self.best is None or self.bound is None:
+            return False
+        amount = self.best.amounts[name]
+        return (amount - self.bound) * CLOSE <= amount

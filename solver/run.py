@@ -72,6 +72,10 @@ class Clock:
         """Return a clock that ends with this one, or before."""
         return Clock(self.left_s if seconds is None else min(seconds, self.left_s), self.work)
 
+    def share(self, share: float) -> Clock:
+        """Return a clock with a share of what is left, but a second if there is one."""
+        return self.part(max(share * self.left_s, 1.0))
+
     def charge(self, work: float) -> None:
         """Count work that was done; without effect where time itself counts."""
         if self.work is not None:

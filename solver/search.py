@@ -34,8 +34,6 @@ SMALL_MODEL = 4_000
 """Estimated number of literals up to which a conclusive model is solved at once."""
 WINDOW_SHARE = 0.25
 """Share of the time left for the windows of first tokens."""
-CLOSE = 50
-"""Where the bound is within one in so many of the best schedule known, no trials look for a better one."""
 TRIAL_SHARE = 0.15
 """Share of the time left for a small model that only looks for a better schedule."""
 
@@ -147,12 +145,12 @@ class Search:
 
         if size(self._caps(name, limits, answer.best)) is None:
             return answer
-        if _is_close(answer, name):
+        if answer.is_close(name):
             return self._grow(name, limits, answer, clock, size, 0)
         # A short complete model finds good schedules, and they keep the prefix model small.
         count = int(GROWTH * self.bounds.fewest_iterations(self.problem.jobs)) + 2
         trial = replace(complete_horizon(self.problem, self.bounds, limits), iterations=count)
-        answer = self._run(name, limits, answer, trial, _share(clock), conclusive=False)
+        answer = self._run(name, limits, answer, trial, clock.share(TRIAL_SHARE), conclusive=False)
         return self._grow(name, limits, answer, clock, size, self.bounds.fewest_prefill_iterations)
 
     def _complete(self, name: str, limits: Mapping[str, int], answer: Answer, clock: Clock) -> Answer:
@@ -179,14 +177,14 @@ class Search:
             needed = size_under(self._caps(name, limits, answer.best))
             if needed is None:
                 return answer
-            small_enough = _is_close(answer, name) or estimated_size(self.problem, needed.iterations) <= SMALL_MODEL
+            small_enough = answer.is_close(name) or estimated_size(self.problem, needed.iterations) <= SMALL_MODEL
             if small_enough or needed.iterations <= GROWTH * count:
                 return self._run(name, limits, answer, needed, clock)
             if self.guard.refuses(self.problem, count, clock.left_s):
                 return answer
             before = answer.best
             small = replace(needed, iterations=count)
-            answer = self._run(name, limits, answer, small, _share(clock), conclusive=False)
+            answer = self._run(name, limits, answer, small, clock.share(TRIAL_SHARE), conclusive=False)
             if answer.best is before:
                 count = int(GROWTH * count) + 1
         return answer
@@ -246,16 +244,3 @@ class Search:
                 raise RuntimeError("the model accepted a schedule that the checker rejects; please report the instance")
             return None
         return found
-
-
-def _is_close(answer: Answer, name: str) -> bool:
-    """Return whether the best schedule known is nearly as good as the bound."""
-    if answer.best is None or answer.bound is None:
-        return False
-    amount = answer.best.amounts[name]
-    return (amount - answer.bound) * CLOSE <= amount
-
-
-def _share(clock: Clock) -> Clock:
-    """Return the clock of a trial."""
-    return clock.part(max(TRIAL_SHARE * clock.left_s, 1.0))

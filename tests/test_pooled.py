@@ -13,9 +13,10 @@ from instances.metrics import amounts
 from instances.objectives import amount_key
 from solver.evictions import problem_for
 from solver.pooled.relax import AIMS, Relaxer
+from solver.pooled.windows import windows
 from solver.run import Clock
 from tests.judges.build import base_and_tokens, build
-from tests.judges.exhaustive import exact_optimum
+from tests.judges.exhaustive import exact_optimum, witnesses
 from tests.judges.random_instances import tiny_instance
 
 
@@ -44,7 +45,8 @@ LADDER = Path(__file__).parents[2] / "shared" / "bench" / "ladder"
 def drawn(seed: int, *, every_feature: bool) -> tuple[Instance, int | None]:
     """Return a random instance and a gap limit near its best one."""
     rng = random.Random(f"pooled {seed}")
-    instance = tiny_instance(seed, every_feature=every_feature, requests=3, tokens=4, unit_us=rng.choice((3, 500)))
+    tokens, unit = 3 if every_feature else 4, rng.choice((3, 500))
+    instance = tiny_instance(seed, every_feature=every_feature, requests=3, tokens=tokens, unit_us=unit)
     best = exact_optimum(instance, "max_tbt")
     slack = rng.choice((None, 0, 1, 2, 4))
     return instance, None if slack is None or best is None else best + best * slack // 4
@@ -54,6 +56,34 @@ def drawn(seed: int, *, every_feature: bool) -> tuple[Instance, int | None]:
 @pytest.mark.parametrize("seed", range(15))
 def test_no_bound_exceeds_the_optimum_that_exhaustive_search_finds(seed: int, every_feature: bool) -> None:
     check_bounds(*drawn(seed, every_feature=every_feature))
+
+
+def check_windows(instance: Instance, gap_us: int | None) -> int:
+    """Assert that optimal schedules keep the windows of all that is better than a µs more; return how many applied."""
+    limits = {} if gap_us is None else {"max_tbt": gap_us}
+    applied = 0
+    for name in ("mean_ttft", "mean_e2e"):
+        relaxer = Relaxer(problem_for(instance, 1), name, gap_us)
+        if not relaxer.pool.applies:
+            continue
+        found = witnesses(instance, (name,), limits)
+        best = min((point for point, _, _ in found), default=None)
+        if best is None:
+            continue
+        narrow = windows(relaxer, best[0] + 1, Clock(20))
+        for point, batches, ends in found:
+            for batch, end in zip(batches, ends, strict=True) if point == best else ():
+                for emission in batch.emissions:
+                    if emission.number == 1 and emission.request in narrow:
+                        window = narrow[emission.request]
+                        assert window.earliest <= end - instance.origin_us <= window.latest, (name, emission)
+                        applied += 1
+    return applied
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_windows_hold_every_optimal_schedule(seed: int) -> None:
+    check_windows(*drawn(seed, every_feature=False))
 
 
 @pytest.mark.parametrize("seed", [473, 1163, 105])

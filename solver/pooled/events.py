@@ -121,7 +121,8 @@ class Transitions:
     def after(self, label: Label) -> Iterator[Choices]:
         """Yield the choices for every event that may come next."""
         for choices in self._all_after(label):
-            yield fullest(choices) if self.aim == END else choices
+            if choices.units.size:
+                yield fullest(choices) if self.aim == END else choices
 
     def _all_after(self, label: Label) -> Iterator[Choices]:
         for member in self.sets[label.done].rest:
