@@ -70,9 +70,9 @@ def test_the_chunk_sizes_that_the_readme_names_lie_on_the_points_it_names(chunk:
     assert outcome.document["metrics"]["max_tbt_ms"] == int(gap)
 
 
-def python_block(mark: str) -> str:
+def python_block(mark: str, text: str = README) -> str:
     """Return the one Python example that holds some text."""
-    blocks = re.findall(r"^```python\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```python[^\n]*\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     (found,) = (block for block in blocks if mark in block)
     return found
 
@@ -135,7 +135,8 @@ def test_the_snippet_for_vllm_writes_a_log_that_is_checked_and_scored(
     sys.modules["vllm.v1.core.sched.scheduler"].Scheduler = Scheduler  # type: ignore[attr-defined]
     monkeypatch.chdir(tmp_path)
     snippet: dict[str, Any] = {}
-    exec(python_block("class LoggingScheduler"), snippet)
+    page = (ROOT / "docs" / "howto" / "validate.md").read_text(encoding="utf-8")
+    exec(python_block("class LoggingScheduler", page), snippet)
     scheduler = snippet["LoggingScheduler"]()
     for request in instance.requests:
         scheduler.add_request(SimpleNamespace(request_id=f"cmpl-{request.id}"))
