@@ -79,6 +79,7 @@ class Rows:
 
     def minimize(self, objective: Terms, time_limit: float, threads: int) -> Solution:
         """Solve and return the best solution and bound."""
+        highspy.Highs.resetGlobalScheduler(True)  # else it refuses another number of threads than the first one
         solver = highspy.Highs()
         for name, value in (
             ("output_flag", False), ("time_limit", float(time_limit)), ("threads", threads), ("mip_rel_gap", 0.0),

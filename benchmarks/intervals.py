@@ -94,6 +94,7 @@ def time_indexed_ip(
     model.a_matrix_.start_ = np.cumsum([0, *(len(row) for row in rows)])
     model.a_matrix_.index_ = np.array([k for row in rows for k in row])
     model.a_matrix_.value_ = np.array([v for row in rows for v in row.values()], dtype=np.float64)
+    highspy.Highs.resetGlobalScheduler(True)  # else it refuses another number of threads than the first one
     highs = highspy.Highs()
     highs.silent()
     for option, value in (("threads", threads), ("mip_rel_gap", 0.0), ("time_limit", time_limit)):

@@ -143,3 +143,9 @@ def test_its_frontiers_are_those_of_exhaustive_search(seed: int) -> None:
         points, complete = epsilon_frontier(by_mip(instance), axes, 1, 60)
         assert complete
         assert points == exact_frontier(instance, axes)
+
+
+def test_the_number_of_threads_may_change_within_a_process() -> None:
+    # HiGHS keeps its first number of threads for the process; another one used to end every later solve at once.
+    instance = build([(0, 12, 1)], 12, base_and_tokens(4))
+    assert [mip_optimum(instance, "makespan", threads=n).status for n in (2, 1, 2)] == ["OPTIMAL"] * 3
