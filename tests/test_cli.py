@@ -77,7 +77,7 @@ USAGE_ERRORS = [
     (["frontier"], ["INSTANCE"]),
     (["frontier", UTILISATION, "--colour"], ["--colour"]),
     (["frontier", UTILISATION, "--axes", "makespan"], ["--axes", "makespan"]),
-    (["frontier", UTILISATION, "--axes", "makespan,max_tbt,mean_ttft"], ["--axes", "two metrics"]),
+    (["frontier", UTILISATION, "--axes", "makespan,max_tbt,mean_ttft,mean_e2e"], ["--axes", "two or three metrics"]),
     (["frontier", UTILISATION, "--axes", "makespan,makespan"], ["--axes", "different"]),
     (["frontier", UTILISATION, "--axes", "makespan,throughput"], ["--axes", "throughput"]),
     (["frontier", UTILISATION, "--axes", "makespan,max_tbd"], ["--axes", "max_tbd", "max_tbt"]),
