@@ -1,106 +1,28 @@
-"""The events of the pooled relaxation, and what may come next after a label."""
+"""The events of the pooled relaxation: what may come next after each of some labels."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from solver.pooled.pool import Member, Pool, Units
 from solver.pooled.sets import Sets
-
-Live = tuple[tuple[int, int], ...]
-"""Per live request (iterations left, weight of its last token), in order."""
-Marks = tuple[tuple[int, int], ...]
-"""(arrival's number, units processed since), where some of these belong to requests that are not yet done."""
-
-
-Flags = NDArray[np.bool_]
-FIRST, LAST, END = "first", "last", "end"
-"""What is minimised: Σ weight x first token, Σ weight x last token, or the end."""
-FINISHED, AWAITED, START = -1, -2, -3
-"""Events that are no first tokens: the last token of a live request, the next arrival, the start."""
-
-
-class Label(NamedTuple):
-    """A state of the relaxation with the best that is known about reaching it."""
-
-    estimate: int
-    order: int
-    paid: int
-    time: int
-    iterations: int
-    needed: int
-    units: int
-    done: int
-    arrived: int
-    joinable: bool
-    spare: bool
-    marks: Marks
-    live: Live
-    parent: int
-    event: int
-
-
-@dataclass(frozen=True)
-class Demand:
-    """That the first token of the member at a place comes within a window, in ps."""
-
-    place: int
-    earliest: int = 0
-    latest: int = 1 << 62
-
-
-@dataclass
-class Choices:
-    """Candidates for the next event of one label, as arrays over the units processed until then.
-
-    Parameters
-    ----------
-    units, count, time
-        Units in the pool at the event, iterations since the label, and time of the event.
-    done, arrived
-        Members with their first token out, and number of arrivals passed.
-    event
-        Place of the member with its first token, or `FINISHED`, `AWAITED`.
-    joinable
-        Whether more first tokens may come out of the same iteration.
-    least
-        Units that the event needs in the pool.
-    idle
-        Iterations of `count` that only decode while an arrival is awaited: schedules may do without them.
-    paid
-        Weights x times of the tokens that are out.
-    """
-
-    units: Units
-    count: Units
-    time: Units
-    done: int
-    arrived: int
-    event: int
-    joinable: bool = True
-    least: int = 0
-    idle: Units | int = 0
-    paid: Units = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.paid = np.zeros(self.units.size, dtype=np.int64)
-
-    def chosen(self, order: Units) -> Choices:
-        """Return the choices at some places, in that order."""
-        idle = self.idle if isinstance(self.idle, int) else self.idle[order]
-        some = replace(self, units=self.units[order], count=self.count[order], time=self.time[order], idle=idle)
-        some.paid = self.paid[order]
-        return some
+from solver.pooled.states import AWAITED, END, FINISHED, LAST, UNMARKED, Choices, Demand, Flags, States, ranges
 
 
 class Transitions:
-    """The events that may come next."""
+    """The events that may come next.
+
+    Parameters
+    ----------
+    pool, sets
+        Of the problem.
+    aim
+        `FIRST`, `LAST` or `END`.
+    demand
+        On one first token.
+    """
 
     def __init__(self, pool: Pool, sets: Sets, aim: str, demand: Demand | None = None) -> None:
         self.pool = pool
@@ -108,132 +30,138 @@ class Transitions:
         self.aim = aim
         self.demand = demand
         self.last_tokens = aim == LAST
-        self.available = [self._arrived_units(b) for b in range(len(pool.arrivals) + 1)]
-        self.place = {member.index: i for i, member in enumerate(pool.members)}
-
-    def _arrived_units(self, arrived: int) -> int:
-        return sum(m.units for m in self.pool.members if self.here(m, arrived))
+        everyone = range(len(pool.arrivals) + 1)
+        self.available = np.array([sum(m.units for m in pool.members if self.here(m, b)) for b in everyone])
+        self.present = np.array([[self.here(m, b) for m in pool.members] for b in everyone])
+        self.when = np.array([*pool.arrivals, 1 << 62])
 
     def here(self, member: Member, arrived: int) -> bool:
         """Return whether a member has arrived when `arrived` arrivals after the first have passed."""
         return arrived == len(self.pool.arrivals) or member.arrival < self.pool.arrivals[arrived]
 
-    def after(self, label: Label) -> Iterator[Choices]:
-        """Yield the choices for every event that may come next."""
-        for choices in self._all_after(label):
-            if choices.units.size:
-                yield fullest(choices) if self.aim == END else choices
+    def after(self, states: States) -> Choices:
+        """Return the choices for every event that may come next after each label."""
+        parts = list(self._all_after(states))
+        return Choices.joined([fullest(part) for part in parts] if self.aim == END else parts)
 
-    def _all_after(self, label: Label) -> Iterator[Choices]:
-        for member in self.sets[label.done].rest:
-            if self.here(member, label.arrived):
-                yield from self._first_token(label, member)
-        if self.last_tokens and label.live:
-            yield from self._last_token(label)
-        if label.arrived < len(self.pool.arrivals):
-            yield from self._arrival(label)
+    def _all_after(self, states: States) -> Iterator[Choices]:
+        for place in range(len(self.pool.members)):
+            waits = (states.done >> place & 1 == 0) & self.present[states.arrived, place]
+            if waits.any():
+                yield self._first_tokens(states, np.nonzero(waits)[0], place)
+        if self.last_tokens:
+            yield self._last_tokens(states, np.nonzero(states.soonest > 0)[0])
+        waits = states.arrived < len(self.pool.arrivals)
+        early = states.time < self.when[states.arrived]
+        yield self._passed(states, np.nonzero(waits & ~early)[0])
+        yield from self._arrivals(states, np.nonzero(waits & early)[0])
 
-    def _first_token(self, label: Label, member: Member) -> Iterator[Choices]:
-        pool, place = self.pool, self.place[member.index]
-        done = label.done | 1 << place
-        facts = self.sets[done]
-        required = facts.units
-        for number, before in label.marks:
-            required = max(required, label.units - before + self.sets.units_since(done, pool.arrivals[number]))
-        least = max(label.units, required)
-        units = np.arange(least, self.available[label.arrived] + 1)
-        count = pool.iterations(longest(label.live), member.tail)[units - label.units]
-        time = label.time + pool.base * count + pool.work(units - label.units) + member.tail * pool.rate
-        keep = self._starts_in_time(label, units, count)
-        if self.last_tokens and label.live:
-            keep &= count <= label.live[0][0]
-        if label.spare:
-            keep &= pool.iterations(longest(label.live), member.tail)[units - label.units + 1] > count
-        units, count, time = units[keep], count[keep], time[keep]
-        if label.joinable and least == label.units:
-            units = np.append(units, label.units)
-            count = np.append(count, 0)
-            time = np.append(time, label.time + member.tail * pool.rate)
-        if units.size:
-            time = np.maximum(time, self._worked(label, facts.units, facts.work, units, count))
-            yield self._demanded(Choices(units, count, time, done, label.arrived, place, least=required))
+    def _first_tokens(self, states: States, some: Units, place: int) -> Choices:
+        """The first token of one member, whose units are in the pool by then."""
+        pool, sets, member = self.pool, self.sets, self.pool.members[place]
+        row = sets.rows(int(mask) | 1 << place for mask in states.done[some])
+        marks, pooled = states.marks[some], states.units[some]
+        since = np.where(marks == UNMARKED, 0, pooled[:, None] - marks + sets.since[row])
+        required = np.maximum(sets.units[row], since.max(axis=1, initial=0))
+        least = np.maximum(pooled, required)
+        which, units = ranges(least, self.available[states.arrived[some]])
+        label = some[which]
+        added = units - states.units[label]
+        table, live = pool.iterations(member.tail), np.minimum(states.longest[label], pool.longest)
+        count = table[live, added]
+        keep = self._starts_in_time(states, label, units, count)
+        if self.last_tokens:
+            keep &= (count <= states.soonest[label]) | (states.soonest[label] == 0)
+        keep &= ~states.spare[label] | (table[live, added + 1] > count)
+        joins = np.nonzero(states.joinable[some] & (least == pooled) & (least <= self.available[states.arrived[some]]))[0]
+        which, units = np.append(which[keep], joins), np.append(units[keep], pooled[joins])
+        count, label = np.append(count[keep], np.zeros_like(joins)), some[which]
+        row, required = row[which], required[which]
+        time = states.time[label] + pool.base * count + pool.work(units - states.units[label]) + member.tail * pool.rate
+        # base x iterations + the exact work of whole prefills + the least work of the units beyond
+        worked = pool.base * (states.needed[label] + count) + sets.works[row] + pool.work(units - sets.units[row])
+        arrived = states.arrived[label]
+        time = np.maximum(time, worked)
+        return self._demanded(_made(label, units, count, time, row, arrived, place, joinable=True, least=required), place)
 
-    def _demanded(self, choices: Choices) -> Choices:
+    def _demanded(self, choices: Choices, place: int) -> Choices:
         """Return the choices as the demand wants them."""
-        if self.demand is None or self.demand.place != choices.event:
+        if self.demand is None or self.demand.place != place:
             return choices
         choices.time = np.maximum(choices.time, self.demand.earliest)
-        return choices.chosen(np.nonzero(choices.time <= self.demand.latest)[0])
+        return choices.chosen(choices.time <= self.demand.latest)
 
-    def _worked(self, label: Label, units: int, work: int, pooled: Units, count: Units) -> Units:
-        """Return base x iterations + the exact work of whole prefills + the least work of the units beyond."""
-        return self.pool.base * (label.needed + count) + work + self.pool.work(pooled - units)
-
-    def _starts_in_time(self, label: Label, units: Units, count: Units) -> Flags:
+    def _starts_in_time(self, states: States, label: Units, units: Units, count: Units) -> Flags:
         """Return whether the last of the iterations may start before the next arrival."""
-        if label.arrived == len(self.pool.arrivals):
-            return np.ones(units.size, dtype=bool)
-        before = np.maximum(0, units - label.units - self.pool.full_units)
-        start = label.time + self.pool.base * (count - 1) + self.pool.work(before)
-        early: Flags = start < self.pool.arrivals[label.arrived]
+        before = np.maximum(0, units - states.units[label] - self.pool.full_units)
+        start = states.time[label] + self.pool.base * (count - 1) + self.pool.work(before)
+        early: Flags = start < self.when[states.arrived[label]]
         return early
 
-    def _last_token(self, label: Label) -> Iterator[Choices]:
-        pool, count = self.pool, label.live[0][0]
-        full = label.units + count * pool.live_units
-        most = min(self.available[label.arrived], full)
-        units = np.arange(full if label.spare else label.units, most + 1)
-        counts = np.full(units.size, count)
-        keep = self._starts_in_time(label, units, counts)
-        units, counts = units[keep], counts[keep]
-        if units.size:
-            time = label.time + pool.base * count + pool.work(units - label.units)
-            yield Choices(units, counts, time, label.done, label.arrived, FINISHED)
+    def _last_tokens(self, states: States, some: Units) -> Choices:
+        """The last token of the live request that ends first."""
+        pool, pooled = self.pool, states.units[some]
+        full = pooled + states.soonest[some] * pool.live_units
+        least = np.where(states.spare[some], full, pooled)
+        which, units = ranges(least, np.minimum(self.available[states.arrived[some]], full))
+        label = some[which]
+        count = states.soonest[label]
+        keep = self._starts_in_time(states, label, units, count)
+        label, units, count = label[keep], units[keep], count[keep]
+        time = states.time[label] + pool.base * count + pool.work(units - states.units[label])
+        return _made(label, units, count, time, states.row[label], states.arrived[label], FINISHED)
 
-    def _arrival(self, label: Label) -> Iterator[Choices]:
+    def _passed(self, states: States, some: Units) -> Choices:
+        """The arrivals that have passed while an iteration ran."""
+        time, none = states.time[some], np.zeros_like(some)
+        passed = np.searchsorted(self.when[:-1], time, side="right")
+        return _made(some, states.units[some], none, time, states.row[some], passed, AWAITED)
+
+    def _arrivals(self, states: States, some: Units) -> Iterator[Choices]:
         """The next arrival is awaited, or some iteration ends after it; decodes go on meanwhile."""
-        pool, when = self.pool, self.pool.arrivals[label.arrived]
-        units = np.arange(label.units, self.available[label.arrived] + 1)
-        if label.time >= when:
-            passed = bisect_right(pool.arrivals, label.time)
-            now = np.array([label.units]), np.zeros(1, dtype=np.int64), np.array([label.time])
-            yield Choices(*now, label.done, passed, AWAITED, joinable=False)
-            return
-        count = pool.iterations(longest(label.live), 0)[units - label.units]
-        count[0] = 0  # no units, no iteration
-        keep = self._starts_in_time(label, units, count)
-        keep[0] = True
-        units, count = units[keep], count[keep]
-        busy = label.time + pool.base * count + pool.work(units - label.units)
+        pool = self.pool
+        which, units = ranges(states.units[some], self.available[states.arrived[some]])
+        label = some[which]
+        added = units - states.units[label]
+        live = np.minimum(states.longest[label], pool.longest)
+        count = np.where(added == 0, 0, pool.iterations(0)[live, added])  # no units, no iteration
+        ends = states.soonest[label] if self.last_tokens else states.longest[label]
+        left = ends - count
+        keep = (added == 0) | self._starts_in_time(states, label, units, count)
+        if self.last_tokens:  # a last token would have been the next event
+            keep &= (left >= 0) | (ends == 0)
+        label, units, count, left = label[keep], units[keep], count[keep], np.maximum(left[keep], 0)
+        when = self.when[states.arrived[label]]
+        busy = states.time[label] + pool.base * count + pool.work(units - states.units[label])
         room = np.maximum(0, when - busy)
-        more = np.zeros(units.size, dtype=np.int64)
-        if label.live:
-            left = (label.live[0][0] if self.last_tokens else longest(label.live)) - count
-            possible = left >= 0  # a last token would have been the next event
-            if not self.last_tokens:
-                left, possible = np.maximum(left, 0), np.ones(units.size, dtype=bool)
-            units, count, busy, room, left = (x[possible] for x in (units, count, busy, room, left))
-            more = np.minimum(room // pool.base, left)
-            across = (room > more * pool.base) & (more < left)
-            if across.any():
-                late = more[across] + 1
-                yield Choices(units[across], count[across] + late, busy[across] + late * pool.base, label.done,
-                              label.arrived + 1, AWAITED, joinable=False, idle=late)
-        if units.size:
-            yield Choices(units, count + more, np.maximum(busy, when), label.done, label.arrived + 1, AWAITED,
-                          joinable=False, idle=more)
+        more = np.minimum(room // pool.base, left)
+        across = (room > more * pool.base) & (more < left)
+        row, arrived = states.row[label], states.arrived[label] + 1
+        yield _made(label, units, count + more, np.maximum(busy, when), row, arrived, AWAITED, idle=more)
+        late = more + 1
+        yield _made(
+            label, units, count + late, busy + late * pool.base, row, arrived, AWAITED, idle=late
+        ).chosen(across)
+
+
+def _made(
+    label: Units, units: Units, count: Units, time: Units, row: Units, arrived: Units, event: int, *,
+    joinable: bool | None = None, least: Units | None = None, idle: Units | None = None,
+) -> Choices:
+    none = np.zeros_like(label)
+    joins = np.full(label.size, event == FINISHED if joinable is None else joinable)
+    return Choices(
+        label, units, count, time, row, arrived, np.full_like(label, event), joins,
+        none if least is None else least, none if idle is None else idle,
+    )
 
 
 def fullest(choices: Choices) -> Choices:
-    """Return, per number of iterations, the choice with the most units.
+    """Return, per label and number of iterations, the choice with the most units, of choices for one event.
 
     Proof for the end: the work that is done now need not be done later, and no event but the end has a price.
     """
-    order = np.lexsort((choices.units, choices.count))
-    last = np.append(choices.count[order][1:] != choices.count[order][:-1], True)
+    order = np.lexsort((choices.units, choices.count, choices.label))
+    label, count = choices.label[order], choices.count[order]
+    last = np.append((label[1:] != label[:-1]) | (count[1:] != count[:-1]), True)[: order.size]
     return choices.chosen(order[last])
-
-
-def longest(live: Live) -> int:
-    """Return the iterations until no request is live."""
-    return live[-1][0] if live else 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from solver.pooled.events import END, LAST, Label, Live, Marks, longest
 from solver.pooled.pool import Pool
+from solver.pooled.states import END, LAST, Label, Live, Marks, longest
 
 FREE = 1 << 40
 """Units since an arrival where their number does not matter."""

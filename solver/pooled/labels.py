@@ -7,7 +7,7 @@ same units are never worse: an iteration that is left out can be put after the n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
@@ -15,26 +15,28 @@ from itertools import count
 import numpy as np
 
 from instances.units import PS_PER_US
-from solver.pooled.events import AWAITED, END, FINISHED, LAST, START, Choices, Demand, Label, Live, Transitions
+from solver.pooled.events import Transitions
 from solver.pooled.front import Front
 from solver.pooled.pool import Pool, Units
 from solver.pooled.remaining import remaining
 from solver.pooled.sets import Sets
+from solver.pooled.states import AWAITED, END, FINISHED, LAST, START, Choices, Demand, Flags, Label, Live, States
 
 MOST_STORED = 12_000_000
 """Choices that are kept at once; more would take gigabytes."""
-LOOKS = 32
-"""Labels between two looks at the clock."""
+MOST_AT_ONCE = 128
+"""Labels that are expanded at once."""
+LOOKS = 512
+"""Choices that become labels between two looks at the clock."""
 
 
 @dataclass
 class Pending:
-    """Choices after a label that become labels one by one, the best estimate first."""
+    """Choices after some labels that become labels one by one, the best estimate first."""
 
-    label: Label
-    number: int
+    labels: Sequence[Label]
+    numbers: Sequence[int]
     choices: Choices
-    estimate: Units
     next: int = 0
 
 
@@ -76,9 +78,9 @@ class Relaxation:
         self.heap: list[tuple[int, int, int, Label | Pending]] = []
         self.settled: list[Label] = []
         self.front = Front(pool, aim, exact_work=any(
-            sets.works[m.index] > pool.plain_work(m) + PS_PER_US for m in pool.members
+            sets.prefills[m.index] > pool.plain_work(m) + PS_PER_US for m in pool.members
         ))
-        self.stored = 0
+        self.stored = self.advanced = 0
         self._ties = count()
         self._put(self._start())
 
@@ -91,7 +93,7 @@ class Relaxation:
                 live.append((member.decodes, member.weight if self.last_tokens else 0))
                 paid += member.weight * member.decode_ps if self.last_tokens else 0
         alive = self._alive(live)
-        return Label(0, 0, paid, 0, 0, 0, self.sets[done].units, done, 0, False, False, (), alive, -1, START)
+        return Label(0, 0, paid, 0, 0, 0, int(self.sets.units[self.sets.row(done)]), done, 0, False, False, (), alive, -1, START)
 
     def _alive(self, live: list[tuple[int, int]]) -> Live:
         """Return the requests still live, in order; the longest one alone where only first tokens count."""
@@ -100,24 +102,36 @@ class Relaxation:
 
     def run(self, stop: Callable[[], bool]) -> bool:
         """Settle labels until the best complete one, the cutoff, or `stop()`; return whether it is decided."""
-        while self.heap:
+        while True:
+            labels, stopped = self._best(min(MOST_AT_ONCE, 1 + len(self.settled) // 4), stop)
+            if stopped or stop():
+                for label in labels:
+                    self._put(label)
+                return False
+            if not labels:
+                return True
+            self._expand(labels)
+
+    def _best(self, most: int, stop: Callable[[], bool]) -> tuple[list[Label], bool]:
+        """Take the best labels off the heap, none where the search is decided; say whether it is to be stopped."""
+        labels: list[Label] = []
+        while self.heap and len(labels) < most:
             estimate, _, _, item = self.heap[0]
             if self.cutoff is not None and estimate >= self.cutoff:
                 break
             if isinstance(item, Pending):
+                self.advanced += 1
+                if self.advanced % LOOKS == 0 and (self.stored > MOST_STORED or stop()):
+                    return labels, True
                 heappop(self.heap)
                 self._advance(item)
-                continue
-            if self._is_complete(item):
+            elif self._is_complete(item):
                 break
-            if len(self.settled) % LOOKS == 0 and (self.stored > MOST_STORED or stop()):
-                return False
-            heappop(self.heap)
-            if item.parent < 0 or self.front.holds(item):
-                for pending in self._expand(item):
-                    self.stored += pending.estimate.size
-                    self._await(pending)
-        return True
+            else:
+                heappop(self.heap)
+                if item.parent < 0 or self.front.holds(item):
+                    labels.append(item)
+        return labels, False
 
     def _is_complete(self, label: Label) -> bool:
         return label.done == self.everything and not (self.last_tokens and label.live)
@@ -147,7 +161,7 @@ class Relaxation:
         heappush(self.heap, (label.estimate, label.order, next(self._ties), label))
 
     def _await(self, pending: Pending) -> None:
-        heappush(self.heap, (int(pending.estimate[pending.next]), 0, next(self._ties), pending))
+        heappush(self.heap, (int(pending.choices.estimate[pending.next]), 0, next(self._ties), pending))
 
     def _advance(self, pending: Pending) -> None:
         """Turn the best of the pending choices into a label."""
@@ -156,84 +170,86 @@ class Relaxation:
             self._put(label)
         self.stored -= 1
         pending.next += 1
-        if pending.next < pending.estimate.size:
+        if pending.next < pending.choices.label.size:
             self._await(pending)
 
-    def _expand(self, label: Label) -> Iterator[Pending]:
-        """Settle a label and yield what may come after it."""
-        number = len(self.settled)
-        self.settled.append(label)
-        for choices in self.transitions.after(label):
-            if self.narrow is not None and not self._is_likely(label, choices.event):
-                continue
-            self._pay(label, choices)
-            ahead = remaining(self.pool, self.sets, self.aim, label, choices)
-            estimate = np.maximum(choices.paid + ahead, label.estimate)
-            order = np.argsort(estimate, kind="stable")
-            if self.cutoff is not None:
-                order = order[: np.searchsorted(estimate[order], self.cutoff)]
-            if order.size:
-                yield Pending(label, number, choices.chosen(order), estimate[order])
+    def _expand(self, labels: Sequence[Label]) -> None:
+        """Settle labels and store what may come after them."""
+        numbers = range(len(self.settled), len(self.settled) + len(labels))
+        self.settled += labels
+        states = States.of(labels, self.sets)
+        choices = self.transitions.after(states)
+        if self.narrow is not None:
+            choices = choices.chosen(self._likely(labels, choices))
+        choices.paid = self._paid(states, choices)
+        ahead = remaining(self.pool, self.sets, self.aim, states, choices)
+        choices.estimate = np.maximum(choices.paid + ahead, states.estimate[choices.label])
+        if self.cutoff is not None:
+            choices = choices.chosen(choices.estimate < self.cutoff)
+        if choices.label.size:
+            self.stored += choices.label.size
+            self._await(Pending(labels, numbers, choices.chosen(np.argsort(choices.estimate, kind="stable"))))
 
-    def _is_likely(self, label: Label, event: int) -> bool:
-        """Return whether an event is no first token, or one of the likely ones: many decodes, or few units."""
-        if event < 0:
-            return True
-        here = [m for m in self.sets[label.done].rest if self.transitions.here(m, label.arrived)]
-        here.sort(key=lambda m: (-m.decodes if self.aim == END else m.units, m.index))
-        return self.pool.members[event] in here[: self.narrow]
+    def _likely(self, labels: Sequence[Label], choices: Choices) -> Flags:
+        """Return whether each event is no first token, or one of the likely ones: many decodes, or few units."""
+        likely = np.zeros((len(labels), len(self.pool.members) + 1), dtype=bool)
+        likely[:, -1] = True
+        for n, label in enumerate(labels):
+            here = [m for m in self.sets.rest(label.done) if self.transitions.here(m, label.arrived)]
+            here.sort(key=lambda m: (-m.decodes if self.aim == END else m.units, m.index))
+            likely[n, [self.pool.members.index(m) for m in here[: self.narrow]]] = True
+        found: Flags = likely[choices.label, np.maximum(choices.event, -1)]
+        return found
 
-    def _pay(self, label: Label, choices: Choices) -> None:
-        """Add what the event costs to what has been paid: weights x token times."""
-        choices.paid += label.paid
+    def _paid(self, states: States, choices: Choices) -> Units:
+        """Return what has been paid after the events: weights x token times."""
+        paid = states.paid[choices.label]
         if self.aim == END:
-            return
-        if choices.event >= 0:
-            member = self.pool.members[choices.event]
-            if self.last_tokens:
-                choices.paid += member.weight * member.decode_ps
-            if not self.last_tokens or not member.decodes:
-                choices.paid += member.weight * choices.time
-        for left, weight in label.live:
-            choices.paid += np.where(choices.count == left, weight * choices.time, 0)
+            return paid
+        pool, first, place = self.pool, choices.event >= 0, choices.event
+        if self.last_tokens:
+            own = np.array([member.weight * member.decode_ps for member in pool.members])
+            paid = paid + np.where(first, own[place], 0)
+            first &= pool.decodes[place] == 0
+        paid = paid + np.where(first, pool.weights[place] * choices.time, 0)
+        ends = states.left[choices.label] == choices.count[:, None]
+        weight = np.where(ends, states.weight[choices.label], 0).sum(axis=1)
+        total: Units = paid + weight * choices.time
+        return total
 
     def _made(self, pending: Pending, n: int) -> Label | None:
         """Return the label of a choice, None where a known one is at least as good."""
-        label, choices = pending.label, pending.choices
-        units, run = int(choices.units[n]), int(choices.count[n])
+        choices = pending.choices
+        at = int(choices.label[n])
+        label, event, row = pending.labels[at], int(choices.event[n]), int(choices.row[n])
+        units, run, done = int(choices.units[n]), int(choices.count[n]), int(self.sets.masks[row])
         live = [(left - run, weight) for left, weight in label.live]
         marks = [(number, since + units - label.units) for number, since in label.marks]
-        if choices.event >= 0:
-            member = self.pool.members[choices.event]
+        if event >= 0:
+            member = self.pool.members[event]
             live.append((member.decodes, member.weight if self.last_tokens else 0))
-        elif choices.event == AWAITED:
+        elif event == AWAITED:
             marks.append((label.arrived, 0))
-        idle = choices.idle if isinstance(choices.idle, int) else int(choices.idle[n])
-        waits = self.demand is not None and choices.event == self.demand.place  # moving units then gains no time
-        spare = self.aim != END and self.pool.rate > 0 and not waits and _has_spare(label, choices, units)
+        waits = self.demand is not None and event == self.demand.place  # moving units then gains no time
+        spare = self.aim != END and self.pool.rate > 0 and not waits
+        spare = spare and _has_spare(label, event, units, int(choices.least[n]))
         state = (
-            int(choices.paid[n]), int(choices.time[n]), label.iterations + run, label.needed + run - idle, units,
-            choices.done, choices.arrived, choices.joinable, spare,
-            tuple(mark for mark in marks if self._matters(mark, choices.done, units)), self._alive(live),
+            int(choices.paid[n]), int(choices.time[n]), label.iterations + run,
+            label.needed + run - int(choices.idle[n]), units, done, int(choices.arrived[n]),
+            bool(choices.joinable[n]), spare,
+            tuple(mark for mark in marks if units - mark[1] > self.sets.early[row, mark[0]]), self._alive(live),
         )
         if not self.front.add(*state):
             return None
-        order = -choices.done.bit_count()
-        return Label(int(pending.estimate[n]), order, *state, pending.number, choices.event)
-
-    def _matters(self, mark: tuple[int, int], done: int, units: int) -> bool:
-        """Return whether units of requests not yet done were processed before an arrival."""
-        number, since = mark
-        early = self.sets[done].units - self.sets.units_since(done, self.pool.arrivals[number])
-        return units - since > early
+        return Label(int(choices.estimate[n]), -done.bit_count(), *state, pending.numbers[at], event)
 
 
-def _has_spare(label: Label, choices: Choices, units: int) -> bool:
+def _has_spare(label: Label, event: int, units: int, least: int) -> bool:
     """Return whether a unit was processed before the event that could be processed after it.
 
     Where one was, the next block of iterations has to be full. Proof: else move that unit there; the event comes
     earlier, and nothing later changes: a path without that rule is worse, as its tokens have weights.
     """
-    if choices.event == AWAITED or not (label.spare or units > label.units):
+    if event == AWAITED or not (label.spare or units > label.units):
         return False
-    return choices.event == FINISHED or units > choices.least
+    return event == FINISHED or units > least

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from instances.schedule import Schedule
 from instances.units import PS_PER_US
-from solver.pooled.events import Label
 from solver.pooled.pool import Pool
+from solver.pooled.states import Label
 from solver.problem import Job
 from solver.timing import Batch, durations, earliest
 

@@ -96,7 +96,7 @@ class Pool:
         self.full_tokens = problem.engine.max_num_batched_tokens
         self.live_tokens = self._live_tokens(piece, gap_us)
         self.total = sum(member.units for member in self.members)
-        self._tables: dict[tuple[int, int], Units] = {}
+        self._tables: dict[int, Units] = {}
 
     def _live_tokens(self, piece: Piece, gap_us: int | None) -> int:
         """Return the most prefill tokens of an iteration in which a request is live."""
@@ -120,6 +120,16 @@ class Pool:
         return len(sizes) == 1 and 0 < self.total <= MOST_UNITS and self.base > 0 and self.full_tokens >= self.unit
 
     @cached_property
+    def decodes(self) -> Units:
+        """Decodes of the members."""
+        return np.array([member.decodes for member in self.members], dtype=np.int64)
+
+    @cached_property
+    def weights(self) -> Units:
+        """Weights of the members."""
+        return np.array([member.weight for member in self.members], dtype=np.int64)
+
+    @cached_property
     def arrivals(self) -> tuple[int, ...]:
         """Different arrivals after the first, in order."""
         return tuple(sorted({member.arrival for member in self.members} - {0}))
@@ -132,21 +142,21 @@ class Pool:
         """Return the least ps that units take."""
         return units * (self.unit * self.rate)
 
-    def iterations(self, live: int, tail: int) -> Units:
-        """Return per number of units the fewest iterations that hold them, `tail` tokens fitting into the last one.
+    def iterations(self, tail: int) -> Units:
+        """Return per live iterations and number of units the fewest iterations that hold them.
 
-        A request is live in the first `live` of them. At least one iteration is counted.
+        A request is live in the first ones, at most `longest` of them; `tail` more tokens fit into the last one. At
+        least one iteration is counted.
         """
-        key = (min(live, self.longest), tail)
-        if key not in self._tables:
-            limits = np.full(self.longest + 1, self.full_tokens)
-            limits[: key[0]] = self.live_tokens
-            before = np.concatenate([[0], np.cumsum(limits // self.unit)[:-1]])
-            reach = before + np.maximum(0, limits - tail) // self.unit
-            fits = limits >= tail
-            reach = np.maximum.accumulate(np.where(fits, reach, -1))
-            self._tables[key] = np.searchsorted(reach, np.arange(self.total + 2)) + 1
-        return self._tables[key]
+        if tail not in self._tables:
+            live = np.arange(self.longest + 1)
+            limits = np.where(live[None, :] < live[:, None], self.live_tokens, self.full_tokens)
+            before = np.cumsum(limits // self.unit, axis=1) - limits // self.unit
+            reach = np.where(limits >= tail, before + np.maximum(0, limits - tail) // self.unit, -1)
+            reach = np.maximum.accumulate(reach, axis=1)
+            pooled = np.arange(self.total + 2)
+            self._tables[tail] = np.array([np.searchsorted(row, pooled) + 1 for row in reach], dtype=np.int64)
+        return self._tables[tail]
 
     @cached_property
     def longest(self) -> int:

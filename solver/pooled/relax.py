@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from instances.schedule import Schedule
 from instances.units import PS_PER_US
 from solver.incumbent import Candidate, Incumbents
-from solver.pooled.events import END, FIRST, LAST, Demand, Label
 from solver.pooled.labels import LOOKS, Relaxation
 from solver.pooled.plan import Plan
 from solver.pooled.pool import Pool
 from solver.pooled.sets import Sets
+from solver.pooled.states import END, FIRST, LAST, Demand, Label
 from solver.problem import Job, Problem
 from solver.run import Clock
 

@@ -4,108 +4,137 @@ from __future__ import annotations
 
 import numpy as np
 
-from solver.pooled.events import END, LAST, Choices, Label
 from solver.pooled.pool import Pool, Units
-from solver.pooled.sets import Facts, Sets
+from solver.pooled.sets import Sets
+from solver.pooled.states import END, LAST, Choices, States
+
+AT_ONCE = 8_192
+"""Choices whose tables fit into the caches."""
 
 
-def remaining(pool: Pool, sets: Sets, aim: str, label: Label, choices: Choices) -> Units:
-    """Return per choice a lower bound on Σ weight x time of the tokens to come (first or last ones)."""
-    facts = sets[choices.done]
-    live = [(np.maximum(left - choices.count, 0), weight) for left, weight in label.live]
-    if choices.event >= 0:
-        member = pool.members[choices.event]
-        live.append((np.full(choices.units.size, member.decodes), member.weight))
-    longest = np.max([left for left, _ in live], axis=0) if live else np.zeros(choices.units.size, dtype=np.int64)
-    if aim == END:
-        return _end(pool, sets, label, choices, longest)
-    if not facts.rest:
-        return _last_tokens(pool, choices, live) if aim == LAST else np.zeros(choices.units.size, np.int64)
-    need = np.maximum(0, facts.needed[None, :] - (choices.units - facts.units)[:, None])
-    count = _iterations(pool, need, longest)
-    times = choices.time[:, None] + pool.base * count + pool.work(need) + pool.rate * facts.tails[None, :]
-    passed = label.needed + choices.count - choices.idle
-    worked = pool.base * (passed[:, None] + count) + facts.work + facts.works[None, :]
-    times = np.maximum(times, worked)
-    if aim != LAST:
-        first: Units = np.maximum(times, facts.alone[None, :]) @ facts.weights
-        return first
-    costs = times * facts.weights[None, :] + _ridden(pool, facts, need, count, live)
-    last: Units = np.maximum(costs, (facts.alone * facts.weights)[None, :]).sum(axis=1)
-    last += sum(m.weight * (m.decodes * pool.base + m.decode_ps) for m in facts.rest)
-    return last + _last_tokens(pool, choices, live)
+def remaining(pool: Pool, sets: Sets, aim: str, states: States, choices: Choices) -> Units:
+    """Return per choice a lower bound on Σ weight x time of the tokens to come (first or last ones), or on the end."""
+    size = choices.label.size
+    if size <= AT_ONCE:
+        return _Rest(pool, sets, states, choices).bound(aim)
+    parts = np.array_split(np.arange(size), -(-size // AT_ONCE))
+    return np.concatenate([_Rest(pool, sets, states, choices.chosen(part)).bound(aim) for part in parts])
 
 
-def _end(pool: Pool, sets: Sets, label: Label, choices: Choices, longest: Units) -> Units:
-    """Return the time of the last token of all, at least.
+class _Rest:
+    """What is left after some choices."""
 
-    All units have to be processed, by requests of which the last one still decodes. A request i of the rest takes
-    `until` iterations or more to its first token, then as many as it decodes, and in these the others process
-    at most `live_units` each: if all units take c + decodes iterations, c full ones hold what these do not. Without
-    idling the time is base x iterations + all work, decodes included.
-    """
-    facts = sets[choices.done]
-    count, work, time = longest, np.zeros(choices.units.size, np.int64), np.zeros(choices.units.size, np.int64)
-    if facts.rest:
-        spare = choices.units - facts.units
-        need = np.maximum(int(facts.needed[-1]) - spare, 0)
-        until = _iterations(pool, need[:, None], longest)[:, 0]
-        count = np.maximum(count, until + facts.decodes)
-        for member in facts.rest:
+    def __init__(self, pool: Pool, sets: Sets, states: States, choices: Choices) -> None:
+        self.pool = pool
+        self.sets = sets
+        self.states = states
+        self.choices = choices
+        self.row = choices.row
+        self.rest = int(sets.sizes[choices.row].max(initial=0))
+        enters = choices.event >= 0
+        entering = np.where(enters, pool.decodes[choices.event], 0), np.where(enters, pool.weights[choices.event], 0)
+        left = np.maximum(states.left[choices.label] - choices.count[:, None], 0)
+        self.left = np.concatenate([left, entering[0][:, None]], axis=1)
+        self.weight = np.concatenate([states.weight[choices.label], entering[1][:, None]], axis=1)
+        self.longest = self.left.max(axis=1)
+        self.spare = choices.units - sets.units[self.row]
+        self.passed = states.needed[choices.label] + choices.count - choices.idle
+
+    def bound(self, aim: str) -> Units:
+        """Return the bound for an aim."""
+        if aim == END:
+            return self._end()
+        last = aim == LAST
+        tokens = self._last_tokens() if last else np.zeros(self.row.size, dtype=np.int64)
+        if not self.rest:
+            return tokens
+        pool, sets, row = self.pool, self.sets, self.row
+        need = np.maximum(0, sets.needed[row, : self.rest] - self.spare[:, None])
+        count = self._iterations(need)
+        times = self.choices.time[:, None] + pool.base * count + pool.work(need) + pool.rate * sets.tails[row, : self.rest]
+        works = sets.works[row][:, None] + sets.rest_works[row, : self.rest]
+        times = np.maximum(times, pool.base * (self.passed[:, None] + count) + works)
+        alone, weights = sets.alone[row, : self.rest], sets.weights[row, : self.rest]
+        if not last:
+            first: Units = (np.maximum(times, alone) * weights).sum(axis=1)
+            return first
+        costs = times * weights + self._ridden(need, count)
+        total: Units = np.maximum(costs, alone * weights).sum(axis=1) + sets.decoding[row] + tokens
+        return total
+
+    def _last_tokens(self) -> Units:
+        """Return Σ weight x time of the last tokens of live requests if nothing is prefilled beside them."""
+        ends = self.choices.time[:, None] + self.pool.base * self.left
+        total: Units = np.where(self.left > 0, self.weight * ends, 0).sum(axis=1)
+        return total
+
+    def _iterations(self, need: Units) -> Units:
+        """Return the fewest iterations that hold `need` units, a request being live in the first ones."""
+        slow, fast, longest = self.pool.live_units, self.pool.full_units, self.longest[:, None]
+        late = longest + -(-(need - slow * longest) // fast)
+        if not slow:
+            return np.where(need == 0, 0, late)
+        return np.where(need <= slow * longest, -(-need // slow), late)
+
+    def _end(self) -> Units:
+        """Return the time of the last token of all, at least.
+
+        All units have to be processed, by requests of which the last one still decodes. A request i of the rest takes
+        `until` iterations or more to its first token, then as many as it decodes, and in these the others process
+        at most `live_units` each: if all units take c + decodes iterations, c full ones hold what these do not. Without
+        idling the time is base x iterations + all work, decodes included.
+        """
+        pool, sets, row, choices = self.pool, self.sets, self.row, self.choices
+        some = sets.sizes[row] > 0
+        need = np.maximum(sets.needed[row, -1] - self.spare, 0) * some
+        until = self._iterations(need[:, None])[:, 0]
+        count = np.where(some, np.maximum(self.longest, until + sets.decodes[row]), self.longest)
+        for place, member in enumerate(pool.members):
+            waits = (sets.masks[row] >> place & 1) == 0
             slow = need - pool.live_units * member.decodes
-            until = np.maximum(-(-np.maximum(member.units - spare, 0) // pool.full_units), -(-slow // pool.full_units))
-            count = np.maximum(count, np.maximum(until, 0) + member.decodes)
-        work = pool.work(need) + pool.rate * int(facts.tails[-1])
-        time += facts.end
-    time = np.maximum(time, choices.time + pool.base * count + work)
-    whole = sets[(1 << len(pool.members)) - 1].work + sum(member.decode_ps for member in pool.members)
-    floor = pool.base * (label.needed + choices.count - choices.idle + count) + whole
-    total: Units = np.maximum(time, floor)
-    return total
+            until = np.maximum(-(-np.maximum(member.units - self.spare, 0) // pool.full_units), -(-slow // pool.full_units))
+            count = np.where(waits, np.maximum(count, np.maximum(until, 0) + member.decodes), count)
+        work = pool.work(need) + pool.rate * sets.tails[row, -1]
+        time = np.maximum(sets.end[row], choices.time + pool.base * count + work)
+        whole = sets.works[sets.row((1 << len(pool.members)) - 1)] + sum(member.decode_ps for member in pool.members)
+        floor = pool.base * (self.passed + count) + whole
+        total: Units = np.maximum(time, floor)
+        return total
 
+    def _ridden(self, need: Units, count: Units) -> Units:
+        """Return, per first token, what its prefill costs beside decodes, or what it costs to wait for their end.
 
-def _last_tokens(pool: Pool, choices: Choices, live: list[tuple[Units, int]]) -> Units:
-    """Return Σ weight x time of the last tokens of live requests if nothing is prefilled beside them."""
-    total = np.zeros(choices.units.size, dtype=np.int64)
-    for left, weight in live:
-        total += np.where(left > 0, weight * (choices.time + pool.base * left), 0)
-    return total
-
-
-def _iterations(pool: Pool, need: Units, longest: Units) -> Units:
-    """Return the fewest iterations that hold `need` units, a request being live in the first `longest` of them."""
-    slow, fast = pool.live_units, pool.full_units
-    within = slow * longest[:, None]
-    late = longest[:, None] + -(-(need - within) // fast)
-    if not slow:
-        return np.where(need == 0, 0, late)
-    early = -(-need // slow)
-    return np.where(need <= within, early, late)
-
-
-def _ridden(pool: Pool, facts: Facts, need: Units, count: Units, live: list[tuple[Units, int]]) -> Units:
-    """Return, per first token, what its prefill costs beside decodes, or what it costs to wait for their end.
-
-    Proof: let k_m be the iteration of the m-th first token of the rest, x(k) the units processed by iteration k, so
-    x(k_m) >= need_m. A live request with r iterations left ends at base r + work(x(r)), and x(r) >= Σ share_m over
-    the m with k_m <= r, share_m = need_m - need_{m-1}. So m costs either its share for every live request that
-    outlasts k_m, or base for the iterations by which k_m is later than its least value; the best k_m is one after an
-    end, or the least. A first token m' < m is followed by at least `decodes` iterations, so its last one counts as
-    live with `least k_m' + decodes` iterations left. A first token that an arrival delays may pay neither, so this is
-    added to the time that units take, not to the time that arrivals ask for.
-    """
-    total = np.zeros(need.shape, dtype=np.int64)
-    weight_of_rest = int(facts.weights.min())
-    shares = np.diff(need, axis=1, prepend=0)
-    ends = [(left, weight) for left, weight in live if weight]
-    for m in range(need.shape[1]):
-        share, least = pool.work(shares[:, m]), count[:, m]
-        costs = []
-        for start in [least, *(np.maximum(left + 1, least) for left, _ in ends)]:
-            cost = facts.weights[m] * pool.base * (start - least)
-            for left, weight in ends:
-                cost = cost + np.where(left >= start, weight * share, 0)
-            costs.append(cost)
-        total[:, m] = np.min(costs, axis=0)
-        ends.append((least + facts.decodes, weight_of_rest))
-    return total
+        Proof: let k_m be the iteration of the m-th first token of the rest, x(k) the units processed by iteration k, so
+        x(k_m) >= need_m. A live request with r iterations left ends at base r + work(x(r)) or later. Between r and k_m
+        an iteration holds at most `full_units`, so of share_m = need_m - need_{m-1}, the units between two levels of x,
+        at least share_m - full_units max(0, k_m - r) are part of x(r). So m costs these for every live request, and
+        base for the iterations by which k_m is later than its least value. As a function of a real k_m that sum is
+        concave but where one of the terms becomes 0, so the best k_m is such a place or the least value. A first token
+        m' < m is followed by at least `decodes` iterations, so its last one counts as live with `least k_m' + decodes`
+        iterations left. A first token that an arrival delays may pay neither, so this is added to the time that
+        units take, not to the time that arrivals ask for.
+        """
+        pool, sets, row = self.pool, self.sets, self.row
+        unit, full = int(pool.work(np.int64(1))), pool.full_units
+        total = np.zeros(need.shape, dtype=np.int64)
+        shares = np.diff(need, axis=1, prepend=0)
+        weights = sets.weights[row, : self.rest]
+        ends = [(self.left[:, i], self.weight[:, i]) for i in range(self.left.shape[1]) if self.weight[:, i].any()]
+        for m in range(need.shape[1]):
+            share, least = shares[:, m], count[:, m]
+            wait = weights[:, m] * pool.base
+            # Capacity up to the end of each live request, in units from the least value on: 0 if it ends `share` before.
+            reach = [(share + full * (left - least), weight) for left, weight in ends]
+            reach = [(np.maximum(at, 0), weight) for at, weight in reach if (at > 0).any()]
+            best = np.zeros(share.size, dtype=np.int64)
+            for at, weight in reach:
+                best += weight * np.minimum(share, at)
+            best *= unit
+            for start, _ in reach:
+                cost = wait * start // full
+                for at, weight in reach:
+                    cost = cost + weight * unit * np.clip(at - start, 0, share)
+                best = np.minimum(best, cost)
+            total[:, m] = best
+            ends.append((least + sets.decodes[row], sets.least_weight[row]))
+        return total

@@ -2,77 +2,98 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 
 from instances.units import PS_PER_US
 from solver.pooled.pool import Member, Pool, Units
 
+FEW = 64
+"""Rows of the table at first; it doubles."""
 
-@dataclass(frozen=True)
-class Facts:
-    """Facts about a set of members.
 
-    Parameters
+class Sets:
+    """Facts about sets, each worked out once: row i of every array belongs to set ``masks[i]``.
+
+    Columns m = 0.. of the wide arrays are about m + 1 members of the rest (that is, those outside); where there are
+    fewer, the last one is repeated, with a weight of 0.
+
+    Attributes
     ----------
-    units, work
+    masks, sizes
+        The sets, and how many members the rest has.
+    units, works
         All units of the set; the exact ps of its whole prefills.
-    rest
-        The other members.
-    needed, tails, works
-        For m = 1.. : the least units, tails' tokens and ps of whole prefills of any m members of the rest.
+    since, early
+        Per arrival after the first: units of the members that arrive then or later; those of the others.
+    needed, tails, rest_works
+        Wide: the least units, tails' tokens and ps of whole prefills of any m + 1 members of the rest.
     alone
-        In order: when the rest's first tokens are out at the earliest, each alone.
+        Wide: a time before which no m + 1 first tokens of the rest are out.
     weights
-        Of the rest, the largest first.
-    decodes
-        The fewest decodes among the rest.
+        Wide: of the rest, the largest first.
+    least_weight, decodes
+        The least weight and the fewest decodes among the rest.
+    decoding
+        Σ weight x least duration of the decodes of the rest.
     end
         A time before which the last tokens of the rest are not all out, each alone.
     """
 
-    units: int
-    work: int
-    rest: tuple[Member, ...]
-    needed: Units
-    tails: Units
-    works: Units
-    alone: Units
-    weights: Units
-    decodes: int
-    end: int
-
-
-class Sets:
-    """Facts about sets, each worked out once."""
-
     def __init__(self, pool: Pool, works_us: dict[int, int]) -> None:
         self.pool = pool
-        self.works = {index: work * PS_PER_US for index, work in works_us.items()}
-        self._facts: dict[int, Facts] = {}
-        self._since: dict[tuple[int, int], int] = {}
+        self.prefills = {index: work * PS_PER_US for index, work in works_us.items()}
+        self._rows: dict[int, int] = {}
+        wide = len(pool.members)
+        self.masks, self.sizes, self.units, self.works = (self._empty() for _ in range(4))
+        self.since, self.early = self._empty(len(pool.arrivals)), self._empty(len(pool.arrivals))
+        self.needed, self.tails, self.rest_works, self.alone, self.weights = (self._empty(wide) for _ in range(5))
+        self.least_weight, self.decodes, self.decoding, self.end = (self._empty() for _ in range(4))
 
-    def __getitem__(self, members: int) -> Facts:
-        if members not in self._facts:
-            self._facts[members] = self._made(members)
-        return self._facts[members]
+    def _empty(self, *wide: int) -> Units:
+        return np.zeros((FEW, *wide), dtype=np.int64)
 
-    def _made(self, members: int) -> Facts:
-        inside = [m for i, m in enumerate(self.pool.members) if members >> i & 1]
-        rest = [m for i, m in enumerate(self.pool.members) if not members >> i & 1]
-        return Facts(
-            units=sum(m.units for m in inside),
-            work=sum(self.works[m.index] for m in inside),
-            rest=tuple(rest),
-            needed=_smallest_sums(m.units for m in rest),
-            tails=_smallest_sums(m.tail for m in rest),
-            works=_smallest_sums(self.works[m.index] for m in rest),
-            alone=self._earliest(rest),
-            weights=-np.sort(-np.array([m.weight for m in rest], dtype=np.int64)),
-            decodes=min((m.decodes for m in rest), default=0),
-            end=max((self._alone(m) + self.pool.base * m.decodes for m in rest), default=0),
-        )
+    def rows(self, masks: Iterable[int]) -> Units:
+        """Return the rows of sets."""
+        return np.array([self.row(mask) for mask in masks], dtype=np.int64)
+
+    def row(self, mask: int) -> int:
+        """Return the row of a set."""
+        if mask not in self._rows:
+            row = len(self._rows)
+            if row == len(self.masks):
+                for name, values in vars(self).items():
+                    if isinstance(values, np.ndarray):
+                        setattr(self, name, np.concatenate([values, np.zeros_like(values)]))
+            self._rows[mask] = row
+            self._fill(row, mask)
+        return self._rows[mask]
+
+    def rest(self, mask: int) -> list[Member]:
+        """Return the members outside a set."""
+        return [m for i, m in enumerate(self.pool.members) if not mask >> i & 1]
+
+    def _fill(self, row: int, mask: int) -> None:
+        inside = [m for i, m in enumerate(self.pool.members) if mask >> i & 1]
+        rest, arrivals = self.rest(mask), self.pool.arrivals
+        self.masks[row], self.sizes[row] = mask, len(rest)
+        self.units[row] = sum(m.units for m in inside)
+        self.works[row] = sum(self.prefills[m.index] for m in inside)
+        self.since[row] = [sum(m.units for m in inside if m.arrival >= when) for when in arrivals]
+        self.early[row] = self.units[row] - self.since[row]
+        if not rest:
+            return
+        wide = len(self.pool.members) - len(rest)
+        self.needed[row] = _widened(_smallest_sums(m.units for m in rest), wide)
+        self.tails[row] = _widened(_smallest_sums(m.tail for m in rest), wide)
+        self.rest_works[row] = _widened(_smallest_sums(self.prefills[m.index] for m in rest), wide)
+        self.alone[row] = _widened(self._earliest(rest), wide)
+        self.weights[row, : len(rest)] = sorted((m.weight for m in rest), reverse=True)
+        self.least_weight[row] = min(m.weight for m in rest)
+        self.decodes[row] = min(m.decodes for m in rest)
+        self.decoding[row] = sum(m.weight * (m.decodes * self.pool.base + m.decode_ps) for m in rest)
+        self.end[row] = max(self._alone(m) + self.pool.base * m.decodes for m in rest)
 
     def _earliest(self, rest: list[Member]) -> Units:
         """Return for m = 1.. a time before which no m first tokens of the rest are out.
@@ -91,16 +112,12 @@ class Sets:
 
     def _alone(self, member: Member) -> int:
         tokens = member.units * self.pool.unit + member.tail
-        return member.arrival + self.pool.base * -(-tokens // self.pool.full_tokens) + self.works[member.index]
-
-    def units_since(self, members: int, arrival: int) -> int:
-        """Return the units of the members of a set that arrive at `arrival` or later."""
-        key = members, arrival
-        if key not in self._since:
-            inside = (m for i, m in enumerate(self.pool.members) if members >> i & 1)
-            self._since[key] = sum(m.units for m in inside if m.arrival >= arrival)
-        return self._since[key]
+        return member.arrival + self.pool.base * -(-tokens // self.pool.full_tokens) + self.prefills[member.index]
 
 
-def _smallest_sums(values) -> Units:  # type: ignore[no-untyped-def]
+def _smallest_sums(values: Iterable[int]) -> Units:
     return np.cumsum(np.sort(np.fromiter(values, dtype=np.int64)))
+
+
+def _widened(values: Units, wide: int) -> Units:
+    return np.pad(values, (0, wide), mode="edge")

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from instances.units import PS_PER_US
-from solver.pooled.events import Demand
 from solver.pooled.relax import Relaxer
+from solver.pooled.states import Demand
 from solver.run import Clock
 
 STEPS = (1, 3, 9, 27, 81)
