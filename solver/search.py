@@ -124,8 +124,9 @@ class Search:
         relaxations = relaxer(self.problem, name, limits)
         if relaxations is None:
             return
-        answer.improve(*pooled(relaxations, self.incumbents, limits, answer.best, clock), name)
-        if answer.best is not None and not answer.proved:
+        best, relaxed = pooled(relaxations, self.incumbents, limits, answer.best, clock)
+        answer.improve(best, relaxed.bound, name)
+        if answer.best is not None and not answer.proved and relaxed.decided:
             self.windows = windows(relaxations, answer.best.amounts[name], clock.part(WINDOW_SHARE * clock.left_s))
 
     def _caps(self, name: str, limits: Mapping[str, int], best: Candidate | None) -> dict[str, int]:

@@ -73,7 +73,7 @@ class Transitions:
         if self.last_tokens:
             keep &= (count <= states.soonest[label]) | (states.soonest[label] == 0)
         keep &= ~states.spare[label] | (table[live, added + 1] > count)
-        joins = np.nonzero(states.joinable[some] & (least == pooled) & (least <= self.available[states.arrived[some]]))[0]
+        joins = np.nonzero(states.joinable[some] & (least == pooled))[0]
         which, units = np.append(which[keep], joins), np.append(units[keep], pooled[joins])
         count, label = np.append(count[keep], np.zeros_like(joins)), some[which]
         row, required = row[which], required[which]
@@ -82,7 +82,8 @@ class Transitions:
         worked = pool.base * (states.needed[label] + count) + sets.works[row] + pool.work(units - sets.units[row])
         arrived = states.arrived[label]
         time = np.maximum(time, worked)
-        return self._demanded(_made(label, units, count, time, row, arrived, place, joinable=True, least=required), place)
+        made = _made(label, units, count, time, row, arrived, place, joinable=True, least=required)
+        return self._demanded(made, place)
 
     def _demanded(self, choices: Choices, place: int) -> Choices:
         """Return the choices as the demand wants them."""

@@ -20,7 +20,7 @@ from solver.pooled.front import Front
 from solver.pooled.pool import Pool, Units
 from solver.pooled.remaining import remaining
 from solver.pooled.sets import Sets
-from solver.pooled.states import AWAITED, END, FINISHED, LAST, START, Choices, Demand, Flags, Label, Live, States
+from solver.pooled.states import AWAITED, END, FINISHED, LAST, START, Choices, Demand, Label, Live, States
 
 MOST_STORED = 12_000_000
 """Choices that are kept at once; more would take gigabytes."""
@@ -51,8 +51,6 @@ class Relaxation:
         `FIRST` or `LAST`: the sum of weighted times of first or of last tokens; `END`: the time of the very last one.
     cutoff
         Amounts (ps, absolute token times) from which on labels do not matter, None without one.
-    narrow
-        Only so many first tokens may be the next one: good paths are found early, but nothing is proved.
     demand
         On one first token.
 
@@ -63,7 +61,7 @@ class Relaxation:
     """
 
     def __init__(
-        self, pool: Pool, sets: Sets, aim: str, *, cutoff: int | None = None, narrow: int | None = None,
+        self, pool: Pool, sets: Sets, aim: str, *, cutoff: int | None = None,
         demand: Demand | None = None,
     ) -> None:
         self.pool = pool
@@ -71,7 +69,6 @@ class Relaxation:
         self.aim = aim
         self.last_tokens = aim == LAST
         self.cutoff = cutoff
-        self.narrow = narrow
         self.demand = demand
         self.transitions = Transitions(pool, sets, aim, demand)
         self.everything = (1 << len(pool.members)) - 1
@@ -82,9 +79,9 @@ class Relaxation:
         ))
         self.stored = self.advanced = 0
         self._ties = count()
-        self._put(self._start())
+        self._put(self.start())
 
-    def _start(self) -> Label:
+    def start(self) -> Label:
         """Return the label at time 0: what has been prefilled already is done, and decodes."""
         done, paid, live = 0, 0, []
         for place, member in enumerate(self.pool.members):
@@ -93,7 +90,8 @@ class Relaxation:
                 live.append((member.decodes, member.weight if self.last_tokens else 0))
                 paid += member.weight * member.decode_ps if self.last_tokens else 0
         alive = self._alive(live)
-        return Label(0, 0, paid, 0, 0, 0, int(self.sets.units[self.sets.row(done)]), done, 0, False, False, (), alive, -1, START)
+        units = int(self.sets.units[self.sets.row(done)])
+        return Label(0, 0, paid, 0, 0, 0, units, done, 0, False, False, (), alive, -1, START)
 
     def _alive(self, live: list[tuple[int, int]]) -> Live:
         """Return the requests still live, in order; the longest one alone where only first tokens count."""
@@ -125,7 +123,7 @@ class Relaxation:
                     return labels, True
                 heappop(self.heap)
                 self._advance(item)
-            elif self._is_complete(item):
+            elif self.is_complete(item):
                 break
             else:
                 heappop(self.heap)
@@ -133,7 +131,7 @@ class Relaxation:
                     labels.append(item)
         return labels, False
 
-    def _is_complete(self, label: Label) -> bool:
+    def is_complete(self, label: Label) -> bool:
         return label.done == self.everything and not (self.last_tokens and label.live)
 
     @property
@@ -147,11 +145,11 @@ class Relaxation:
     @property
     def path(self) -> list[Label]:
         """The labels from the start to the best complete one; empty where none has been found."""
-        if not self.heap or not isinstance(label := self.heap[0][3], Label) or not self._is_complete(label):
+        if not self.heap or not isinstance(label := self.heap[0][3], Label) or not self.is_complete(label):
             return []
-        return self._path_to(label)
+        return self.path_to(label)
 
-    def _path_to(self, label: Label) -> list[Label]:
+    def path_to(self, label: Label) -> list[Label]:
         path = [label]
         while path[-1].parent >= 0:
             path.append(self.settled[path[-1].parent])
@@ -165,7 +163,7 @@ class Relaxation:
 
     def _advance(self, pending: Pending) -> None:
         """Turn the best of the pending choices into a label."""
-        label = self._made(pending, pending.next)
+        label = self.made(pending, pending.next)
         if label is not None:
             self._put(label)
         self.stored -= 1
@@ -175,31 +173,25 @@ class Relaxation:
 
     def _expand(self, labels: Sequence[Label]) -> None:
         """Settle labels and store what may come after them."""
+        pending = self.settle(labels)
+        if pending is not None:
+            self.stored += pending.choices.label.size
+            self._await(pending)
+
+    def settle(self, labels: Sequence[Label]) -> Pending | None:
+        """Settle labels and return what may come after them, None where nothing does."""
         numbers = range(len(self.settled), len(self.settled) + len(labels))
         self.settled += labels
         states = States.of(labels, self.sets)
         choices = self.transitions.after(states)
-        if self.narrow is not None:
-            choices = choices.chosen(self._likely(labels, choices))
         choices.paid = self._paid(states, choices)
         ahead = remaining(self.pool, self.sets, self.aim, states, choices)
         choices.estimate = np.maximum(choices.paid + ahead, states.estimate[choices.label])
         if self.cutoff is not None:
             choices = choices.chosen(choices.estimate < self.cutoff)
-        if choices.label.size:
-            self.stored += choices.label.size
-            self._await(Pending(labels, numbers, choices.chosen(np.argsort(choices.estimate, kind="stable"))))
-
-    def _likely(self, labels: Sequence[Label], choices: Choices) -> Flags:
-        """Return whether each event is no first token, or one of the likely ones: many decodes, or few units."""
-        likely = np.zeros((len(labels), len(self.pool.members) + 1), dtype=bool)
-        likely[:, -1] = True
-        for n, label in enumerate(labels):
-            here = [m for m in self.sets.rest(label.done) if self.transitions.here(m, label.arrived)]
-            here.sort(key=lambda m: (-m.decodes if self.aim == END else m.units, m.index))
-            likely[n, [self.pool.members.index(m) for m in here[: self.narrow]]] = True
-        found: Flags = likely[choices.label, np.maximum(choices.event, -1)]
-        return found
+        if not choices.label.size:
+            return None
+        return Pending(labels, numbers, choices.chosen(np.argsort(choices.estimate, kind="stable")))
 
     def _paid(self, states: States, choices: Choices) -> Units:
         """Return what has been paid after the events: weights x token times."""
@@ -217,7 +209,7 @@ class Relaxation:
         total: Units = paid + weight * choices.time
         return total
 
-    def _made(self, pending: Pending, n: int) -> Label | None:
+    def made(self, pending: Pending, n: int) -> Label | None:
         """Return the label of a choice, None where a known one is at least as good."""
         choices = pending.choices
         at = int(choices.label[n])

@@ -109,6 +109,11 @@ class Pool:
         return max(0, min(self.full_tokens, room * PS_PER_US // piece.prefill_ps))
 
     @property
+    def unit_ps(self) -> int:
+        """The least ps that a unit takes."""
+        return self.unit * self.rate
+
+    @property
     def slack_ps(self) -> int:
         """What rounding may take off a time."""
         return len(self.members) * PS_PER_US
@@ -140,7 +145,7 @@ class Pool:
 
     def work(self, units: Units) -> Units:
         """Return the least ps that units take."""
-        return units * (self.unit * self.rate)
+        return units * self.unit_ps
 
     def iterations(self, tail: int) -> Units:
         """Return per live iterations and number of units the fewest iterations that hold them.

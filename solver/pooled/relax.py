@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from instances.schedule import Schedule
 from instances.units import PS_PER_US
 from solver.incumbent import Candidate, Incumbents
-from solver.pooled.labels import LOOKS, Relaxation
+from solver.pooled.beam import Beam
+from solver.pooled.labels import Relaxation
 from solver.pooled.plan import Plan
 from solver.pooled.pool import Pool
 from solver.pooled.sets import Sets
@@ -18,14 +19,14 @@ from solver.run import Clock
 
 AIMS = {"mean_ttft": FIRST, "mean_e2e": LAST, "weighted_e2e": LAST, "makespan": END}
 """Objectives that the relaxation bounds, and what they weigh."""
-NARROW = (1, 2, 3)
-"""How many first tokens may be next, in the dives that come before the search for the optimum."""
-SHARE = 0.4
-"""Share of the time left for the relaxation and its dives."""
-DIVE_SHARE = 0.15
-"""Share of the time left for one dive."""
-WORK = 1e-3
-"""Units of work that one label counts for."""
+WIDTHS = (30, 100, 300, 1000, 3000)
+"""Of the beams that come before the search for the optimum, while they are short."""
+SHARE = 0.5
+"""Share of the time left for the relaxation, beams included."""
+BEAM_SHARE = 0.2
+"""Share of that for one beam."""
+WORK = 0.02
+"""Units of work that one expansion of labels counts for."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,13 @@ class Relaxed:
         No schedule has a smaller amount (µs); where the cutoff was reached, that is the cutoff.
     schedule
         One that follows the relaxation's optimum, None where it was not found.
+    decided
+        Whether the optimum was found, or the cutoff reached.
     """
 
     bound: int
     schedule: Schedule | None
+    decided: bool
 
 
 class Relaxer:
@@ -88,9 +92,9 @@ class Relaxer:
     def solve(self, best: int | None, clock: Clock) -> Relaxed:
         """Search for an optimum that may be better than `best`."""
         search = self._search(best)
-        search.run(self._stop(clock))
+        decided = search.run(self._stop(clock))
         bound = 0 if search.bound is None else max(0, self.amount(search.bound))
-        return Relaxed(bound, self._planned(search.path))
+        return Relaxed(bound, self._planned(search.path), decided)
 
     def path(self, best: int, clock: Clock) -> tuple[list[Label], int]:
         """Return the path of an optimum that may be as good as `best`, empty where there is none, and the bound."""
@@ -103,19 +107,16 @@ class Relaxer:
         search = self._search(best, demand=demand)
         return search.run(self._stop(clock)) and not search.path
 
-    def dive(self, best: int | None, narrow: int, clock: Clock) -> Schedule | None:
+    def beam(self, best: int | None, width: int, clock: Clock) -> Schedule | None:
         """Return a schedule that follows a good path of the relaxation, None where none was found in time."""
-        search = self._search(best, narrow)
-        search.run(self._stop(clock))
-        return self._planned(search.path)
+        return self._planned(Beam(self._search(best), width).run(self._stop(clock)))
 
-    def _search(self, best: int | None, narrow: int | None = None, demand: Demand | None = None) -> Relaxation:
-        cutoff = self.cutoff(best)
-        return Relaxation(self.pool, self.sets, self.aim, cutoff=cutoff, narrow=narrow, demand=demand)
+    def _search(self, best: int | None, demand: Demand | None = None) -> Relaxation:
+        return Relaxation(self.pool, self.sets, self.aim, cutoff=self.cutoff(best), demand=demand)
 
     def _stop(self, clock: Clock) -> Callable[[], bool]:
         def stop() -> bool:
-            clock.charge(LOOKS * WORK)
+            clock.charge(WORK)
             return not clock.left_s
 
         return stop
@@ -126,8 +127,8 @@ class Relaxer:
 
 def pooled(
     relaxations: Relaxer, incumbents: Incumbents, limits: Mapping[str, int], best: Candidate | None, clock: Clock
-) -> tuple[Candidate | None, int]:
-    """Return the best schedule known after following relaxed optima, and a lower bound on the amount (0 without one).
+) -> tuple[Candidate | None, Relaxed]:
+    """Return the best schedule known after following relaxed paths, and what the relaxation said.
 
     Parameters
     ----------
@@ -140,14 +141,17 @@ def pooled(
     """
     name = relaxations.name
     clock = clock.part(SHARE * clock.left_s)
-    for narrow in NARROW:
-        schedule = relaxations.dive(_amount(best, name), narrow, clock.part(DIVE_SHARE * clock.left_s))
+    for width in WIDTHS:
+        part = clock.part(BEAM_SHARE * clock.left_s)
+        schedule = relaxations.beam(_amount(best, name), width, part)
         if schedule is not None and incumbents.add(schedule) is not None:
             best = incumbents.best(name, limits)
+        if part.elapsed_s > BEAM_SHARE * part.limit_s:  # a wider one would take longer than it may
+            break
     relaxed = relaxations.solve(_amount(best, name), clock)
     if relaxed.schedule is not None and incumbents.add(relaxed.schedule) is not None:
         best = incumbents.best(name, limits)
-    return best, relaxed.bound
+    return best, relaxed
 
 
 def _amount(known: Candidate | None, name: str) -> int | None:

@@ -51,7 +51,8 @@ class _Rest:
         pool, sets, row = self.pool, self.sets, self.row
         need = np.maximum(0, sets.needed[row, : self.rest] - self.spare[:, None])
         count = self._iterations(need)
-        times = self.choices.time[:, None] + pool.base * count + pool.work(need) + pool.rate * sets.tails[row, : self.rest]
+        tails = pool.rate * sets.tails[row, : self.rest]
+        times = self.choices.time[:, None] + pool.base * count + pool.work(need) + tails
         works = sets.works[row][:, None] + sets.rest_works[row, : self.rest]
         times = np.maximum(times, pool.base * (self.passed[:, None] + count) + works)
         alone, weights = sets.alone[row, : self.rest], sets.weights[row, : self.rest]
@@ -92,7 +93,8 @@ class _Rest:
         for place, member in enumerate(pool.members):
             waits = (sets.masks[row] >> place & 1) == 0
             slow = need - pool.live_units * member.decodes
-            until = np.maximum(-(-np.maximum(member.units - self.spare, 0) // pool.full_units), -(-slow // pool.full_units))
+            own = np.maximum(member.units - self.spare, 0)
+            until = -(-np.maximum(own, slow) // pool.full_units)
             count = np.where(waits, np.maximum(count, np.maximum(until, 0) + member.decodes), count)
         work = pool.work(need) + pool.rate * sets.tails[row, -1]
         time = np.maximum(sets.end[row], choices.time + pool.base * count + work)
@@ -115,7 +117,7 @@ class _Rest:
         units take, not to the time that arrivals ask for.
         """
         pool, sets, row = self.pool, self.sets, self.row
-        unit, full = int(pool.work(np.int64(1))), pool.full_units
+        unit, full = pool.unit_ps, pool.full_units
         total = np.zeros(need.shape, dtype=np.int64)
         shares = np.diff(need, axis=1, prepend=0)
         weights = sets.weights[row, : self.rest]
@@ -123,7 +125,7 @@ class _Rest:
         for m in range(need.shape[1]):
             share, least = shares[:, m], count[:, m]
             wait = weights[:, m] * pool.base
-            # Capacity up to the end of each live request, in units from the least value on: 0 if it ends `share` before.
+            # By how many units the first token may be late until a live request rides none of its share.
             reach = [(share + full * (left - least), weight) for left, weight in ends]
             reach = [(np.maximum(at, 0), weight) for at, weight in reach if (at > 0).any()]
             best = np.zeros(share.size, dtype=np.int64)

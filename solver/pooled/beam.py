@@ -1,0 +1,87 @@
+"""Beam search over the pooled relaxation: good paths soon, without a proof."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from heapq import merge
+
+import numpy as np
+
+from solver.pooled.labels import Pending, Relaxation
+from solver.pooled.pool import Units
+from solver.pooled.states import LAST, Label
+
+MOST_AT_ONCE = 128
+"""Labels that are expanded at once."""
+
+
+class Beam:
+    """A search that keeps the best labels of each layer: those with as many events behind them.
+
+    Parameters
+    ----------
+    relaxation
+        What is searched; it is used up.
+    width
+        Labels that are kept per layer.
+    """
+
+    def __init__(self, relaxation: Relaxation, width: int) -> None:
+        self.relaxation = relaxation
+        self.width = width
+        self.layers: defaultdict[int, list[Pending]] = defaultdict(list)
+        self.best: Label | None = None
+
+    def run(self, stop: Callable[[], bool]) -> list[Label]:
+        """Return the labels of the best path found, empty where there is none or `stop()` came first."""
+        self._expand([self.relaxation.start()])
+        while self.layers:
+            layer = min(self.layers)
+            labels = self._kept(self.layers.pop(layer))
+            for n in range(0, len(labels), MOST_AT_ONCE):
+                if stop():
+                    return []
+                self._expand(labels[n : n + MOST_AT_ONCE])
+        return [] if self.best is None else self.relaxation.path_to(self.best)
+
+    def _kept(self, pendings: list[Pending]) -> list[Label]:
+        """Return the best labels of a layer; complete ones are set aside."""
+        relaxation, labels = self.relaxation, []
+        ranked = merge(*(
+            [(int(estimate), number, n) for n, estimate in enumerate(pending.choices.estimate[: 2 * self.width])]
+            for number, pending in enumerate(pendings)
+        ))
+        for _, number, n in ranked:
+            label = relaxation.made(pendings[number], n)
+            if label is None:
+                continue
+            if relaxation.is_complete(label):
+                if self.best is None or label.paid < self.best.paid:
+                    self.best = label
+            else:
+                labels.append(label)
+            if len(labels) == self.width:
+                break
+        return labels
+
+    def _expand(self, labels: list[Label]) -> None:
+        pending = self.relaxation.settle(labels)
+        if pending is None:
+            return
+        layers = self._layers(pending)
+        for layer in np.unique(layers):
+            choices = pending.choices.chosen(layers == layer)
+            self.layers[int(layer)].append(Pending(pending.labels, pending.numbers, choices))
+
+    def _layers(self, pending: Pending) -> Units:
+        """Return how many first tokens, last tokens and arrivals lie behind each choice."""
+        relaxation, choices = self.relaxation, pending.choices
+        done = np.array([int(mask).bit_count() for mask in relaxation.sets.masks])[choices.row]
+        layers: Units = done + choices.arrived
+        if relaxation.aim == LAST:
+            first = np.where(choices.event >= 0, relaxation.pool.decodes[choices.event] > 0, 0)
+            most = max(len(label.live) for label in pending.labels)
+            left = np.array([[n for n, _ in label.live] + [0] * (most - len(label.live)) for label in pending.labels])
+            layers = layers + done - first - (left[choices.label] > choices.count[:, None]).sum(axis=1)
+        return layers
