@@ -105,10 +105,10 @@ class Fixings:
 
     def add_preemptions(self) -> None:
         """Add: Σ evict = evictions, per request."""
-        rows: list[list[cp_model.IntVar]] | None = getattr(self.v, "evict", None)
+        rows = self.v.evict  # none where no schedule of the model evicts
         for job in self.problem.jobs:
             count = self.choices.evictions.get(job.request.id, 0)
-            self.model.add((sum(rows[job.index]) if rows is not None else 0) == count)
+            self.model.add((sum(rows[job.index]) if rows else 0) == count)
 
     def _due(self, job: Job, places: tuple[int, ...], k: int) -> cp_model.LinearExpr | int:
         """Return whether a decode of `job` is due in iteration k."""

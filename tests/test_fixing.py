@@ -208,3 +208,12 @@ def test_random_choices_under_every_feature_and_with_evictions_are_held_as_by_en
 @pytest.mark.slow
 def test_many_random_choices_are_held_as_by_enumeration() -> None:
     assert sum(check_random(seed, every_feature=seed % 3 > 0) for seed in range(100, 800)) >= 300
+
+
+def test_preemptions_may_be_held_where_the_model_knows_none() -> None:
+    instance = build([(0, 3, 4), (1, 5, 3), (2, 2, 5)], 4, preemption="recompute")
+    reference = simulate(instance, "static").schedule
+    held = fix(instance, reference, ("preemptions",))
+    result = solve(instance, "mean_e2e", fixing=held, max_preemptions=0, workers=1, time_limit=60)
+    free = solve(instance, "mean_e2e", max_preemptions=0, workers=1, time_limit=60)
+    assert (result.status, result.amount) == (OPTIMAL, free.amount)
