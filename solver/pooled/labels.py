@@ -191,7 +191,7 @@ class Relaxation:
             choices = choices.chosen(choices.estimate < self.cutoff)
         if not choices.label.size:
             return None
-        return Pending(labels, numbers, choices.chosen(np.argsort(choices.estimate, kind="stable")))
+        return Pending(labels, numbers, choices.chosen(np.argsort(choices.estimate, kind="stable")).packed())
 
     def _paid(self, states: States, choices: Choices) -> Units:
         """Return what has been paid after the events: weights x token times."""

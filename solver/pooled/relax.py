@@ -21,8 +21,10 @@ AIMS = {"mean_ttft": FIRST, "mean_e2e": LAST, "weighted_e2e": LAST, "makespan": 
 """Objectives that the relaxation bounds, and what they weigh."""
 WIDTHS = (30, 100, 300, 1000, 3000)
 """Of the beams that come before the search for the optimum, while they are short."""
-SHARE = 0.5
-"""Share of the time left for the relaxation, beams included."""
+SHARE, LARGE_SHARE = 0.5, 0.8
+"""Shares of the time left for the relaxation, beams included: of small problems, and of means over more requests."""
+SMALL = 6
+"""Requests up to which CP-SAT proves means, given time."""
 BEAM_SHARE = 0.2
 """Share of that for one beam."""
 WORK = 0.02
@@ -140,7 +142,8 @@ def pooled(
         A share of it is used.
     """
     name = relaxations.name
-    clock = clock.part(SHARE * clock.left_s)
+    large = relaxations.aim != END and len(relaxations.pool.members) > SMALL
+    clock = clock.part((LARGE_SHARE if large else SHARE) * clock.left_s)
     for width in WIDTHS:
         part = clock.part(BEAM_SHARE * clock.left_s)
         schedule = relaxations.beam(_amount(best, name), width, part)

@@ -117,6 +117,10 @@ class Demand:
     latest: int = 1 << 62
 
 
+WIDE = frozenset({"time", "paid", "estimate", "joinable"})
+"""Fields of choices that are kept as they are."""
+
+
 @dataclass
 class Choices:
     """Candidates for the next event of some labels, an array per field.
@@ -159,6 +163,11 @@ class Choices:
         return replace(self, **{
             f.name: values[which] for f in fields(self) if (values := getattr(self, f.name)).size or not self.label.size
         })
+
+    def packed(self) -> Choices:
+        """Return the same choices in less memory: all but times and amounts fit into 32 bits."""
+        small = {f.name: getattr(self, f.name).astype(np.int32) for f in fields(self) if f.name not in WIDE}
+        return replace(self, **small)
 
     @classmethod
     def joined(cls, parts: Sequence[Choices]) -> Choices:
