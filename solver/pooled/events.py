@@ -78,12 +78,15 @@ class Transitions:
         count, label = np.append(count[keep], np.zeros_like(joins)), some[which]
         row, required = row[which], required[which]
         time = states.time[label] + pool.base * count + pool.work(units - states.units[label]) + member.tail * pool.rate
-        # base x iterations + the exact work of whole prefills + the least work of the units beyond
-        worked = pool.base * (states.needed[label] + count) + sets.works[row] + pool.work(units - sets.units[row])
-        arrived = states.arrived[label]
-        time = np.maximum(time, worked)
+        time, arrived = np.maximum(time, self._worked(states, label, row, units, count)), states.arrived[label]
         made = _made(label, units, count, time, row, arrived, place, joinable=True, least=required)
         return self._demanded(made, place)
+
+    def _worked(self, states: States, label: Units, row: Units, units: Units, count: Units) -> Units:
+        """Return base x iterations + the exact work of whole prefills + the least work of the units beyond."""
+        sets = self.sets
+        work: Units = sets.works[row] + sets.partial[row, units - sets.units[row]]
+        return self.pool.base * (states.needed[label] + count) + work
 
     def _demanded(self, choices: Choices, place: int) -> Choices:
         """Return the choices as the demand wants them."""
@@ -110,7 +113,9 @@ class Transitions:
         keep = self._starts_in_time(states, label, units, count)
         label, units, count = label[keep], units[keep], count[keep]
         time = states.time[label] + pool.base * count + pool.work(units - states.units[label])
-        return _made(label, units, count, time, states.row[label], states.arrived[label], FINISHED)
+        row = states.row[label]
+        time = np.maximum(time, self._worked(states, label, row, units, count))
+        return _made(label, units, count, time, row, states.arrived[label], FINISHED)
 
     def _passed(self, states: States, some: Units) -> Choices:
         """The arrivals that have passed while an iteration ran."""

@@ -70,8 +70,7 @@ class Relaxer:
         full = problem.engine.largest_chunk
         piece = max(problem.cost.pieces, key=lambda p: p.base_us * PS_PER_US + p.prefill_ps * full)
         self.pool = Pool(problem, piece, gap_us, self.weights)
-        works = {job.index: problem.prefill_curve(piece, job)[-1] for job in problem.jobs}
-        self.sets = Sets(self.pool, works)
+        self.sets = Sets(self.pool, {job.index: problem.prefill_curve(piece, job) for job in problem.jobs})
         arrivals = sum(self.weights[job.index] * job.arrival for job in problem.jobs)
         times = 1 if self.aim == END else sum(self.weights.values())
         self.shift = arrivals * PS_PER_US + times * self.pool.slack_ps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -25,6 +25,8 @@ class Sets:
         The sets, and how many members the rest has.
     units, works
         All units of the set; the exact ps of its whole prefills.
+    partial
+        Per number of units, the least ps that so many of the rest take.
     since, early
         Per arrival after the first: units of the members that arrive then or later; those of the others.
     needed, tails, rest_works
@@ -41,12 +43,14 @@ class Sets:
         A time before which the last tokens of the rest are not all out, each alone.
     """
 
-    def __init__(self, pool: Pool, works_us: dict[int, int]) -> None:
+    def __init__(self, pool: Pool, curves_us: Mapping[int, Sequence[int]]) -> None:
         self.pool = pool
-        self.prefills = {index: work * PS_PER_US for index, work in works_us.items()}
+        self.prefills = {index: curve[-1] * PS_PER_US for index, curve in curves_us.items()}
+        self._steps = {index: np.diff(curve[:-1]) * PS_PER_US for index, curve in curves_us.items()}
         self._rows: dict[int, int] = {}
         wide = len(pool.members)
         self.masks, self.sizes, self.units, self.works = (self._empty() for _ in range(4))
+        self.partial = self._empty(pool.total + 1)
         self.since, self.early = self._empty(len(pool.arrivals)), self._empty(len(pool.arrivals))
         self.needed, self.tails, self.rest_works, self.alone, self.weights = (self._empty(wide) for _ in range(5))
         self.least_weight, self.decodes, self.decoding, self.end = (self._empty() for _ in range(4))
@@ -82,6 +86,7 @@ class Sets:
         self.works[row] = sum(self.prefills[m.index] for m in inside)
         self.since[row] = [sum(m.units for m in inside if m.arrival >= when) for when in arrivals]
         self.early[row] = self.units[row] - self.since[row]
+        self.partial[row] = self._partial(rest)
         if not rest:
             return
         wide = len(self.pool.members) - len(rest)
@@ -94,6 +99,17 @@ class Sets:
         self.decodes[row] = min(m.decodes for m in rest)
         self.decoding[row] = sum(m.weight * (m.decodes * self.pool.base + m.decode_ps) for m in rest)
         self.end[row] = max(self._alone(m) + self.pool.base * m.decodes for m in rest)
+
+    def _partial(self, rest: list[Member]) -> Units:
+        """Return per number of units the least ps that so many units of the rest take, whoever they belong to.
+
+        Proof: they are some of the rest's units, each with its own work (the prefill of a request telescopes), so
+        they take at least as much as the cheapest ones; and at least the rate per token, rounding allowed for.
+        """
+        steps = np.sort(np.concatenate([np.zeros(1, dtype=np.int64), *(self._steps[m.index] for m in rest)]))
+        sums = np.pad(np.cumsum(steps), (0, self.pool.total + 1 - steps.size), mode="edge")
+        least: Units = np.maximum(self.pool.work(np.arange(self.pool.total + 1)), sums)
+        return least
 
     def _earliest(self, rest: list[Member]) -> Units:
         """Return for m = 1.. a time before which no m first tokens of the rest are out.
