@@ -12,6 +12,9 @@ from instances.instance import Instance
 from instances.metrics import amounts
 from instances.objectives import amount_key
 from solver.evictions import problem_for
+from solver.incumbent import Incumbents
+from solver.pooled.beam import Beam
+from solver.pooled.labels import Relaxation
 from solver.pooled.relax import AIMS, Relaxer
 from solver.pooled.windows import windows
 from solver.run import Clock
@@ -86,6 +89,22 @@ def test_windows_hold_every_optimal_schedule(seed: int) -> None:
     check_windows(*drawn(seed, every_feature=False))
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_beam_is_no_better_than_the_relaxed_optimum_and_reaches_it_if_it_is_wide(seed: int) -> None:
+    instance, gap_us = drawn(seed, every_feature=False)
+    for name in sorted(AIMS):
+        relaxer = Relaxer(problem_for(instance, 1), name, gap_us)
+        if not relaxer.pool.applies:
+            continue
+        exact = Relaxation(relaxer.pool, relaxer.sets, relaxer.aim)
+        assert exact.run(lambda: False)
+        found = [
+            Beam(Relaxation(relaxer.pool, relaxer.sets, relaxer.aim), width).run(lambda: False) for width in (1, 10_000)
+        ]
+        assert not found[0] or found[0][-1].estimate >= exact.path[-1].estimate
+        assert found[1][-1].estimate == exact.path[-1].estimate
+
+
 @pytest.mark.parametrize("seed", [473, 1163, 105])
 def test_bounds_hold_where_an_earlier_version_broke(seed: int) -> None:
     # 105: all live requests end before an arrival; 473: decodes while waiting are no needed iterations; 1163: a first
@@ -101,6 +120,25 @@ def test_the_relaxation_follows_the_optimum_of_a_single_request() -> None:
         assert relaxed.schedule is not None
         assert amounts(instance, relaxed.schedule)[name] == amount
         assert relaxed.bound in (amount - 1, amount)  # 1 µs per request for rounding
+
+
+@pytest.mark.parametrize("window", ["code-12-a-linear mean_e2e", "code-10-a-context mean_ttft"])
+def test_a_beam_over_many_requests_beats_every_policy(window: str) -> None:
+    window, objective = window.split()
+    if not LADDER.is_dir():
+        pytest.skip("needs ../shared/bench/ladder")
+    instance = Instance.read(LADDER / f"{window}.json")
+    problem = problem_for(instance, 1)
+    known = Incumbents(problem)
+    known.add_heuristics()
+    best = known.best(objective, {"max_tbt": 35 * MS})
+    assert best is not None
+    schedule = Relaxer(problem, objective, 35 * MS).beam(best.amounts[objective], 300, Clock(60))
+    assert schedule is not None
+    assert violations(instance, schedule) == []
+    shown = amounts(instance, schedule)
+    assert shown["max_tbt"] <= 35 * MS
+    assert shown[objective] < best.amounts[objective]
 
 
 @pytest.mark.parametrize("window", ["code-03-b-linear", "code-04-a-context", "code-06-a-linear"])
