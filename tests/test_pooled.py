@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from instances.check import violations
+from instances.cost_model import CostModel, Piece
 from instances.instance import Instance
 from instances.metrics import amounts
 from instances.objectives import amount_key
@@ -42,6 +44,8 @@ def check_bounds(instance: Instance, gap_us: int | None) -> int:
 
 
 MS = 1000
+US = 10**6
+"""1 µs in ps."""
 LADDER = Path(__file__).parents[2] / "shared" / "bench" / "ladder"
 
 
@@ -53,6 +57,34 @@ def drawn(seed: int, *, every_feature: bool) -> tuple[Instance, int | None]:
     best = exact_optimum(instance, "max_tbt")
     slack = rng.choice((None, 0, 1, 2, 4))
     return instance, None if slack is None or best is None else best + best * slack // 4
+
+
+def cheap_decodes(seed: int) -> tuple[Instance, int | None]:
+    """Return a random instance whose decodes cost little beside the base, so that all who wait are charged them."""
+    rng = random.Random(f"cheap {seed}")
+    instance, _ = drawn(seed, every_feature=False)
+    token, context = rng.choice((7, 40, 210)), rng.choice((0, 0, 3))
+    piece = Piece(
+        base_ps=rng.choice((1, 2)) * MS * US, prefill_ps=rng.choice((100, 350)) * US,
+        prefill_context_ps=rng.choice((0, 5)) * US, decode_ps=token * US, decode_context_ps=context * US,
+    )  # fmt: skip
+    instance = replace(instance, cost=CostModel((piece,), kind="pieces"))
+    best = exact_optimum(instance, "max_tbt")
+    slack = rng.choice((None, 0, 1, 2, 4))
+    return instance, None if slack is None or best is None else best + best * slack // 4
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_no_bound_exceeds_the_optimum_where_all_are_charged_the_decodes(seed: int) -> None:
+    instance, gap_us = cheap_decodes(seed)
+    relaxer = Relaxer(problem_for(instance, 1), "mean_e2e", gap_us)
+    assert all(member.token_ps > 0 for member in relaxer.pool.members if member.decodes)
+    check_bounds(instance, gap_us)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_windows_hold_every_optimal_schedule_where_all_are_charged_the_decodes(seed: int) -> None:
+    check_windows(*cheap_decodes(seed))
 
 
 @pytest.mark.parametrize("every_feature", [False, True])

@@ -10,7 +10,7 @@ import numpy as np
 
 from solver.pooled.labels import Pending, Relaxation
 from solver.pooled.pool import Units
-from solver.pooled.states import LAST, Label
+from solver.pooled.states import LAST, Label, States
 
 MOST_AT_ONCE = 128
 """Labels that are expanded at once."""
@@ -81,7 +81,6 @@ class Beam:
         layers: Units = done + choices.arrived
         if relaxation.aim == LAST:
             first = np.where(choices.event >= 0, relaxation.pool.decodes[choices.event] > 0, 0)
-            most = max(len(label.live) for label in pending.labels)
-            left = np.array([[n for n, _ in label.live] + [0] * (most - len(label.live)) for label in pending.labels])
-            layers = layers + done - first - (left[choices.label] > choices.count[:, None]).sum(axis=1)
+            left = States.of(pending.labels, relaxation.sets).left[choices.label]
+            layers = layers + done - first - (left > choices.count[:, None]).sum(axis=1)
         return layers

@@ -77,10 +77,16 @@ class Transitions:
         which, units = np.append(which[keep], joins), np.append(units[keep], pooled[joins])
         count, label = np.append(count[keep], np.zeros_like(joins)), some[which]
         row, required = row[which], required[which]
-        time = states.time[label] + pool.base * count + pool.work(units - states.units[label]) + member.tail * pool.rate
+        time = self._passing(states, label, units, count) + member.tail * pool.rate
         time, arrived = np.maximum(time, self._worked(states, label, row, units, count)), states.arrived[label]
         made = _made(label, units, count, time, row, arrived, place, joinable=True, least=required)
         return self._demanded(made, place)
+
+    def _passing(self, states: States, label: Units, units: Units, count: Units) -> Units:
+        """Return when iterations end that follow a label at once and leave so many units in the pool."""
+        each = self.pool.base + states.decoding[label]
+        time: Units = states.time[label] + each * count + self.pool.work(units - states.units[label])
+        return time
 
     def _worked(self, states: States, label: Units, row: Units, units: Units, count: Units) -> Units:
         """Return base x iterations + the exact work of whole prefills + the least work of the units beyond."""
@@ -112,7 +118,7 @@ class Transitions:
         count = states.soonest[label]
         keep = self._starts_in_time(states, label, units, count)
         label, units, count = label[keep], units[keep], count[keep]
-        time = states.time[label] + pool.base * count + pool.work(units - states.units[label])
+        time = self._passing(states, label, units, count)
         row = states.row[label]
         time = np.maximum(time, self._worked(states, label, row, units, count))
         return _made(label, units, count, time, row, states.arrived[label], FINISHED)
@@ -138,7 +144,7 @@ class Transitions:
             keep &= (left >= 0) | (ends == 0)
         label, units, count, left = label[keep], units[keep], count[keep], np.maximum(left[keep], 0)
         when = self.when[states.arrived[label]]
-        busy = states.time[label] + pool.base * count + pool.work(units - states.units[label])
+        busy = self._passing(states, label, units, count)
         room = np.maximum(0, when - busy)
         more = np.minimum(room // pool.base, left)
         across = (room > more * pool.base) & (more < left)

@@ -17,7 +17,7 @@ import numpy as np
 from instances.units import PS_PER_US
 from solver.pooled.events import Transitions
 from solver.pooled.front import Front
-from solver.pooled.pool import Pool, Units
+from solver.pooled.pool import Member, Pool, Units
 from solver.pooled.remaining import remaining
 from solver.pooled.sets import Sets
 from solver.pooled.states import AWAITED, END, FINISHED, LAST, START, Choices, Demand, Label, Live, States
@@ -87,16 +87,19 @@ class Relaxation:
         for place, member in enumerate(self.pool.members):
             if not self.pool.problem.jobs[member.index].left:
                 done |= 1 << place
-                live.append((member.decodes, member.weight if self.last_tokens else 0))
-                paid += member.weight * member.decode_ps if self.last_tokens else 0
+                live.append(self._entering(member))
+                paid += member.weight * member.own_ps if self.last_tokens else 0
         alive = self._alive(live)
         units = int(self.sets.units[self.sets.row(done)])
         return Label(0, 0, paid, 0, 0, 0, units, done, 0, False, False, (), alive, -1, START)
 
-    def _alive(self, live: list[tuple[int, int]]) -> Live:
+    def _entering(self, member: Member) -> tuple[int, int, int]:
+        return member.decodes, member.weight if self.last_tokens else 0, member.token_ps
+
+    def _alive(self, live: list[tuple[int, int, int]]) -> Live:
         """Return the requests still live, in order; the longest one alone where only first tokens count."""
         left = sorted(item for item in live if item[0] > 0)
-        return tuple(left) if self.last_tokens or not left else ((left[-1][0], 0),)
+        return tuple(left) if self.last_tokens or not left else ((left[-1][0], 0, 0),)
 
     def run(self, stop: Callable[[], bool]) -> bool:
         """Settle labels until the best complete one, the cutoff, or `stop()`; return whether it is decided."""
@@ -200,7 +203,7 @@ class Relaxation:
             return paid
         pool, first, place = self.pool, choices.event >= 0, choices.event
         if self.last_tokens:
-            own = np.array([member.weight * member.decode_ps for member in pool.members])
+            own = np.array([member.weight * member.own_ps for member in pool.members])
             paid = paid + np.where(first, own[place], 0)
             first &= pool.decodes[place] == 0
         paid = paid + np.where(first, pool.weights[place] * choices.time, 0)
@@ -215,11 +218,10 @@ class Relaxation:
         at = int(choices.label[n])
         label, event, row = pending.labels[at], int(choices.event[n]), int(choices.row[n])
         units, run, done = int(choices.units[n]), int(choices.count[n]), int(self.sets.masks[row])
-        live = [(left - run, weight) for left, weight in label.live]
+        live = [(left - run, weight, token) for left, weight, token in label.live]
         marks = [(number, since + units - label.units) for number, since in label.marks]
         if event >= 0:
-            member = self.pool.members[event]
-            live.append((member.decodes, member.weight if self.last_tokens else 0))
+            live.append(self._entering(self.pool.members[event]))
         elif event == AWAITED:
             marks.append((label.arrived, 0))
         waits = self.demand is not None and event == self.demand.place  # moving units then gains no time

@@ -15,14 +15,15 @@ Proof that it is a relaxation. Take any schedule that obeys the limits; c_i is t
 - An iteration lasts at least its base and its prefill work at the smallest rate. F is rounded, but telescopes: of each
   request the work since any moment is at least its tokens times the rate, less 1 µs. So every time is at least the
   relaxed one less `slack_ps` = 1 µs per request.
-Limits on memory, seats and shapes of chunks are forgotten, and so are the decodes' own costs (but for the last
-tokens, which count their request's own decodes) and the upper limit on idling.
+Limits on memory, seats and shapes of chunks are forgotten, and so is the upper limit on idling. Decodes cost nothing
+but what last tokens count of their own request's, and, where `_pays_for_pauses`, what every iteration is charged.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +49,8 @@ class Member:
         Chunk units to prefill, and the tokens that only end the prefill.
     arrival
         In ps from the origin.
-    decodes, decode_ps
-        Decodes after the prefill, and what they cost at least in all.
+    decodes, decode_ps, token_ps
+        Decodes after the prefill, what they cost at least in all, and what each of them is charged to all who wait.
     weight
         In the objective.
     """
@@ -61,6 +62,12 @@ class Member:
     decodes: int
     decode_ps: int
     weight: int
+    token_ps: int = 0
+
+    @property
+    def own_ps(self) -> int:
+        """What the decodes cost beyond what all are charged."""
+        return self.decode_ps - self.decodes * self.token_ps
 
 
 class Pool:
@@ -76,21 +83,31 @@ class Pool:
         Largest TBT gap, None without a limit.
     weights
         Per job, its weight in the objective; 0 where its token was out before time 0.
+    last_tokens
+        Whether the objective is on last tokens.
     """
 
-    def __init__(self, problem: Problem, piece: Piece, gap_us: int | None, weights: dict[int, int]) -> None:
+    def __init__(
+        self, problem: Problem, piece: Piece, gap_us: int | None, weights: dict[int, int], *, last_tokens: bool = False
+    ) -> None:
         self.problem = problem
         self.base = piece.base_us * PS_PER_US
         self.rate = piece.prefill_ps
         self.unit = max((job.unit for job in problem.jobs if job.left), default=1)
         evicts = problem.engine.preemption != "none"  # the end of a prefill may stand for a decode
 
+        curves = {job.index: problem.decode_curve(piece, job) for job in problem.jobs}
+        charges = last_tokens and not evicts and _pays_for_pauses(piece.base_us, curves, weights)
+
         def own(job: Job) -> int:
-            return 0 if evicts else problem.decode_curve(piece, job)[-1] * PS_PER_US
+            return 0 if evicts else curves[job.index][-1] * PS_PER_US
+
+        def each(job: Job) -> int:
+            return min(_steps(curves[job.index]), default=0) * PS_PER_US if charges else 0
 
         self.members = tuple(
             Member(job.index, job.units, job.remainder, job.arrival * PS_PER_US, job.decodes,
-                   own(job), weights.get(job.index, 0))
+                   own(job), weights.get(job.index, 0), each(job))
             for job in problem.jobs
         )
         self.full_tokens = problem.engine.max_num_batched_tokens
@@ -114,6 +131,11 @@ class Pool:
         return self.unit * self.rate
 
     @property
+    def charged_ps(self) -> int:
+        """What decodes that a schedule puts off may take off a time."""
+        return sum(member.decodes * member.token_ps for member in self.members)
+
+    @property
     def slack_ps(self) -> int:
         """What rounding may take off a time."""
         return len(self.members) * PS_PER_US
@@ -128,6 +150,11 @@ class Pool:
     def decodes(self) -> Units:
         """Decodes of the members."""
         return np.array([member.decodes for member in self.members], dtype=np.int64)
+
+    @cached_property
+    def tokens(self) -> Units:
+        """What each decode of the members is charged, in ps."""
+        return np.array([member.token_ps for member in self.members], dtype=np.int64)
 
     @cached_property
     def weights(self) -> Units:
@@ -177,3 +204,23 @@ class Pool:
     def live_units(self) -> int:
         """Most units of an iteration with a live request."""
         return self.live_tokens // self.unit
+
+
+def _steps(curve: list[int]) -> list[int]:
+    return [after - before for before, after in pairwise(curve)]
+
+
+def _pays_for_pauses(base_us: int, curves: dict[int, list[int]], weights: dict[int, int]) -> bool:
+    """Return whether whoever pauses loses more than all together can gain: weight x base >= dearest decode x Σ weights.
+
+    Then the relaxation may charge every iteration the decodes of all live requests, in Σ weight x last token. Proof:
+    take a schedule in which i pauses p_i times before its last token. In the relaxation it ends p_i iterations
+    sooner, which are base p_i or longer. What the relaxation has charged by any moment, waits for arrivals included,
+    are the decodes of the schedule by then and others that i put off, at most p_i of them. So the sum in the relaxation
+    exceeds that of the schedule by at most Σ_i p_i (dearest decode of i x Σ weights - weight_i base) <= 0. The same
+    exchange shows that an iteration may still be moved behind the next first token.
+    """
+    total = sum(weights.get(index, 0) for index in curves)
+    return all(
+        weights.get(index, 0) * base_us >= max(_steps(curve), default=0) * total for index, curve in curves.items()
+    )

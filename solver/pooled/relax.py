@@ -69,7 +69,7 @@ class Relaxer:
         self.weights = {job.index: self._weight(name, job) for job in problem.jobs}
         full = problem.engine.largest_chunk
         piece = max(problem.cost.pieces, key=lambda p: p.base_us * PS_PER_US + p.prefill_ps * full)
-        self.pool = Pool(problem, piece, gap_us, self.weights)
+        self.pool = Pool(problem, piece, gap_us, self.weights, last_tokens=self.aim == LAST)
         self.sets = Sets(self.pool, {job.index: problem.prefill_curve(piece, job) for job in problem.jobs})
         arrivals = sum(self.weights[job.index] * job.arrival for job in problem.jobs)
         times = 1 if self.aim == END else sum(self.weights.values())

@@ -32,10 +32,14 @@ class _Rest:
         self.row = choices.row
         self.rest = int(sets.sizes[choices.row].max(initial=0))
         enters = choices.event >= 0
-        entering = np.where(enters, pool.decodes[choices.event], 0), np.where(enters, pool.weights[choices.event], 0)
+
+        def with_entering(live: Units, members: Units) -> Units:
+            return np.concatenate([live, np.where(enters, members[choices.event], 0)[:, None]], axis=1)
+
         left = np.maximum(states.left[choices.label] - choices.count[:, None], 0)
-        self.left = np.concatenate([left, entering[0][:, None]], axis=1)
-        self.weight = np.concatenate([states.weight[choices.label], entering[1][:, None]], axis=1)
+        self.left = with_entering(left, pool.decodes)
+        self.weight = with_entering(states.weight[choices.label], pool.weights)
+        self.token = with_entering(states.token[choices.label], pool.tokens)
         self.longest = self.left.max(axis=1)
         self.spare = choices.units - sets.units[self.row]
         self.passed = states.needed[choices.label] + choices.count - choices.idle
@@ -52,7 +56,7 @@ class _Rest:
         need = np.maximum(0, sets.needed[row, : self.rest] - self.spare[:, None])
         count = self._iterations(need)
         tails = pool.rate * sets.tails[row, : self.rest]
-        times = self.choices.time[:, None] + pool.base * count + pool.work(need) + tails
+        times = self.choices.time[:, None] + pool.base * count + pool.work(need) + tails + self._decoded(count)
         works = sets.works[row][:, None] + sets.rest_works[row, : self.rest]
         times = np.maximum(times, pool.base * (self.passed[:, None] + count) + works)
         alone, weights = sets.alone[row, : self.rest], sets.weights[row, : self.rest]
@@ -65,8 +69,16 @@ class _Rest:
 
     def _last_tokens(self) -> Units:
         """Return Σ weight x time of the last tokens of live requests if nothing is prefilled beside them."""
-        ends = self.choices.time[:, None] + self.pool.base * self.left
+        ends = self.choices.time[:, None] + self.pool.base * self.left + self._decoded(self.left)
         total: Units = np.where(self.left > 0, self.weight * ends, 0).sum(axis=1)
+        return total
+
+    def _decoded(self, count: Units) -> Units:
+        """Return what the decodes of live requests are charged within so many iterations."""
+        total = np.zeros(count.shape, dtype=np.int64)
+        for i in range(self.left.shape[1]):
+            if self.token[:, i].any():
+                total += self.token[:, i, None] * np.minimum(self.left[:, i, None], count)
         return total
 
     def _iterations(self, need: Units) -> Units:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from solver.pooled.pool import Units
 from solver.pooled.sets import Sets
 
-Live = tuple[tuple[int, int], ...]
-"""Per live request (iterations left, weight of its last token), in order."""
+Live = tuple[tuple[int, int, int], ...]
+"""Per live request (iterations left, weight of its last token, ps that one of its decodes is charged), in order."""
 Marks = tuple[tuple[int, int], ...]
 """(arrival's number, units processed since), where some of these belong to requests that are not yet done."""
 Flags = NDArray[np.bool_]
@@ -58,7 +58,7 @@ class States:
     ----------
     row
         Of the set of members that are done, in the table of sets.
-    left, weight
+    left, weight, token
         Of live requests, a column each; 0 where there are fewer.
     marks
         Units since an arrival, a column each; `UNMARKED` where that does not matter.
@@ -76,30 +76,38 @@ class States:
     spare: Flags
     left: Units
     weight: Units
+    token: Units
     marks: Units
 
     @classmethod
     def of(cls, labels: Sequence[Label], sets: Sets) -> States:
         """Put labels side by side."""
         wide = max(1, *(len(label.live) for label in labels))
-        left, weight = np.zeros((2, len(labels), wide), dtype=np.int64)
+        left, weight, token = np.zeros((3, len(labels), wide), dtype=np.int64)
         marks = np.full((len(labels), len(sets.pool.arrivals)), UNMARKED, dtype=np.int64)
         for n, label in enumerate(labels):
-            for i, (iterations, of_it) in enumerate(label.live):
-                left[n, i], weight[n, i] = iterations, of_it
+            for i, live in enumerate(label.live):
+                left[n, i], weight[n, i], token[n, i] = live
             for number, units in label.marks:
                 marks[n, number] = units
         plain = {
             name: np.array([getattr(label, name) for label in labels])
             for name in ("estimate", "paid", "time", "needed", "units", "done", "arrived", "joinable", "spare")
         }
-        return cls(row=sets.rows(label.done for label in labels), left=left, weight=weight, marks=marks, **plain)
+        return cls(row=sets.rows(label.done for label in labels), left=left, weight=weight,
+                   token=token, marks=marks, **plain)
 
     @property
     def longest(self) -> Units:
         """Iterations until no request is live."""
         most: Units = self.left.max(axis=1)
         return most
+
+    @property
+    def decoding(self) -> Units:
+        """What the decodes of an iteration are charged."""
+        total: Units = self.token.sum(axis=1)
+        return total
 
     @property
     def soonest(self) -> Units:

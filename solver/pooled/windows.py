@@ -27,7 +27,7 @@ def windows(relaxations: Relaxer, best: int, clock: Clock) -> dict[int, Window]:
 
     Proof: the relaxation with the demand that the first token comes at `latest` or later is a relaxation of all
     schedules in which it does. Where it reaches the cutoff, none of them is better than the best known. The same
-    for the demand that it comes at `earliest` or before, rounding allowed for.
+    for the demand that it comes at `earliest` or before, rounding and decodes that are put off allowed for.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def windows(relaxations: Relaxer, best: int, clock: Clock) -> dict[int, Window]:
     """
     path, bound = relaxations.path(best, clock)
     found: dict[int, Window] = {}
-    slack = relaxations.pool.slack_ps
+    slack = relaxations.pool.slack_ps + relaxations.pool.charged_ps
     gap = max(best - bound, 100) * PS_PER_US
     for label in path:
         if label.event < 0:
