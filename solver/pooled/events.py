@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -80,7 +81,7 @@ class Transitions:
         time = self._passing(states, label, units, count) + member.tail * pool.rate
         time, arrived = np.maximum(time, self._worked(states, label, row, units, count)), states.arrived[label]
         made = _made(label, units, count, time, row, arrived, place, joinable=True, least=required)
-        return self._demanded(made, place)
+        return self._demanded(states, made, place)
 
     def _passing(self, states: States, label: Units, units: Units, count: Units) -> Units:
         """Return when iterations end that follow a label at once and leave so many units in the pool."""
@@ -94,12 +95,25 @@ class Transitions:
         work: Units = sets.works[row] + sets.partial[row, units - sets.units[row]]
         return self.pool.base * (states.needed[label] + count) + work
 
-    def _demanded(self, choices: Choices, place: int) -> Choices:
-        """Return the choices as the demand wants them."""
+    def _demanded(self, states: States, choices: Choices, place: int) -> Choices:
+        """Return the choices as the demand wants them; decodes go on while its earliest time is awaited."""
         if self.demand is None or self.demand.place != place:
             return choices
-        choices.time = np.maximum(choices.time, self.demand.earliest)
-        return choices.chosen(choices.time <= self.demand.latest)
+        base, label, time = self.pool.base, choices.label, choices.time
+        left = np.maximum(self._ends(states)[label] - choices.count, 0)
+        room = np.maximum(0, self.demand.earliest - time)
+        more = np.minimum(room // base, left)
+        across = (room > more * base) & (more < left)  # one more iteration ends after the earliest time
+        waited = replace(
+            choices, count=choices.count + more, idle=more, time=np.maximum(time, self.demand.earliest)
+        )
+        late = replace(choices, count=choices.count + more + 1, idle=more + 1, time=time + (more + 1) * base)
+        both = Choices.joined([waited, late.chosen(across)])
+        return both.chosen(both.time <= self.demand.latest)
+
+    def _ends(self, states: States) -> Units:
+        """Return the iterations within which decodes go on without another event."""
+        return states.soonest if self.last_tokens else states.longest
 
     def _starts_in_time(self, states: States, label: Units, units: Units, count: Units) -> Flags:
         """Return whether the last of the iterations may start before the next arrival."""
@@ -137,7 +151,7 @@ class Transitions:
         added = units - states.units[label]
         live = np.minimum(states.longest[label], pool.longest)
         count = np.where(added == 0, 0, pool.iterations(0)[live, added])  # no units, no iteration
-        ends = states.soonest[label] if self.last_tokens else states.longest[label]
+        ends = self._ends(states)[label]
         left = ends - count
         keep = (added == 0) | self._starts_in_time(states, label, units, count)
         if self.last_tokens:  # a last token would have been the next event

@@ -13,6 +13,9 @@ from solver.run import Clock
 STEPS = (1, 3, 9, 27, 81)
 """Widths that are tried, in multiples of the gap between the best schedule known and the bound."""
 
+NARROWEST = 1_000
+"""µs: the first width is no smaller. Less than a small part of an iteration narrows nothing down."""
+
 
 @dataclass(frozen=True)
 class Window:
@@ -41,7 +44,7 @@ def windows(relaxations: Relaxer, best: int, clock: Clock) -> dict[int, Window]:
     path, bound = relaxations.path(best, clock)
     found: dict[int, Window] = {}
     slack = relaxations.pool.slack_ps + relaxations.pool.charged_ps
-    gap = max(best - bound, 100) * PS_PER_US
+    gap = max(best - bound, NARROWEST) * PS_PER_US
     for label in path:
         if label.event < 0:
             continue
