@@ -90,10 +90,10 @@ class Transitions:
         return time
 
     def _worked(self, states: States, label: Units, row: Units, units: Units, count: Units) -> Units:
-        """Return base x iterations + the exact work of whole prefills + the least work of the units beyond."""
+        """Return the floor + base x iterations + the work of whole prefills + the least work of the units beyond."""
         sets = self.sets
         work: Units = sets.works[row] + sets.partial[row, units - sets.units[row]]
-        return self.pool.base * (states.needed[label] + count) + work
+        return states.floor[label] + self.pool.base * count + work
 
     def _demanded(self, states: States, choices: Choices, place: int) -> Choices:
         """Return the choices as the demand wants them; decodes go on while its earliest time is awaited."""

@@ -12,15 +12,16 @@ FREE = 1 << 40
 class Front:
     """The nondominated labels of a search.
 
-    More units are never worse at the same time: what comes later may process less. With exact works of whole prefills
-    the floor under the time depends on units and needed iterations too, so these are compared as well.
+    More units are never worse at the same time: what comes later may process less. Where the floor under the time
+    depends on units and needed iterations too, these are compared as well.
 
     Parameters
     ----------
     pool, aim
         Of the search.
     exact_work
-        Whether whole prefills take longer than their tokens at the rate.
+        Whether that floor is above the time: for token times to the µs, or where whole prefills take longer than their
+        tokens at the rate.
     """
 
     def __init__(self, pool: Pool, aim: str, *, exact_work: bool) -> None:
@@ -35,11 +36,11 @@ class Front:
         return value in self.values.get(key, [])
 
     def add(
-        self, paid: int, time: int, iterations: int, needed: int, units: int, done: int, arrived: int, joinable: bool,
+        self, paid: int, time: int, iterations: int, floor: int, units: int, done: int, arrived: int, joinable: bool,
         spare: bool, marks: Marks, live: Live
     ) -> bool:
         """Add a state; return False where a known one is at least as good."""
-        key, value = self._ranked(paid, time, iterations, needed, units, done, arrived, joinable, spare, marks, live)
+        key, value = self._ranked(paid, time, iterations, floor, units, done, arrived, joinable, spare, marks, live)
         known = self.values.setdefault(key, [])
         if any(all(a <= b for a, b in zip(other, value, strict=True)) for other in known):
             return False
@@ -48,13 +49,13 @@ class Front:
         return True
 
     def _ranked(
-        self, paid: int, time: int, iterations: int, needed: int, units: int, done: int, arrived: int, joinable: bool,
+        self, paid: int, time: int, iterations: int, floor: int, units: int, done: int, arrived: int, joinable: bool,
         spare: bool, marks: Marks, live: Live
     ) -> tuple[object, tuple[int, ...]]:
         """Return what must be equal, and what is better the smaller it is, of two labels that are compared."""
         since = dict(marks)
         counts = tuple(-since.get(number, FREE) for number in range(arrived))
-        works = (needed, units) if self.exact_work else ()
+        works = (floor, units) if self.exact_work else ()
         if self.aim == END:  # the work that is done need not be done later
             time -= self.pool.unit * self.pool.rate * units
         if self.aim == LAST:

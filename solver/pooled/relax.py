@@ -72,8 +72,7 @@ class Relaxer:
         self.pool = Pool(problem, piece, gap_us, self.weights, last_tokens=self.aim == LAST)
         self.sets = Sets(self.pool, {job.index: problem.prefill_curve(piece, job) for job in problem.jobs})
         arrivals = sum(self.weights[job.index] * job.arrival for job in problem.jobs)
-        times = 1 if self.aim == END else sum(self.weights.values())
-        self.shift = arrivals * PS_PER_US + times * self.pool.slack_ps
+        self.shift = arrivals * PS_PER_US + (self.pool.slack_ps if self.aim == END else 0)
 
     def _weight(self, name: str, job: Job) -> int:
         if self.aim == END:

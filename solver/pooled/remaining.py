@@ -42,7 +42,7 @@ class _Rest:
         self.token = with_entering(states.token[choices.label], pool.tokens)
         self.longest = self.left.max(axis=1)
         self.spare = choices.units - sets.units[self.row]
-        self.passed = states.needed[choices.label] + choices.count - choices.idle
+        self.floor = states.floor[choices.label] + pool.base * (choices.count - choices.idle)
 
     def bound(self, aim: str) -> Units:
         """Return the bound for an aim."""
@@ -50,7 +50,10 @@ class _Rest:
             return self._end()
         last = aim == LAST
         tokens = self._last_tokens() if last else np.zeros(self.row.size, dtype=np.int64)
+        open_weights = self.sets.all_weights[self.row] + (self.weight * (self.left > 0)).sum(axis=1) * last
+        rounding: Units = open_weights * self.pool.slack_ps
         if not self.rest:
+            tokens -= rounding
             return tokens
         pool, sets, row = self.pool, self.sets, self.row
         need = np.maximum(0, sets.needed[row, : self.rest] - self.spare[:, None])
@@ -58,13 +61,13 @@ class _Rest:
         tails = pool.rate * sets.tails[row, : self.rest]
         times = self.choices.time[:, None] + pool.base * count + pool.work(need) + tails + self._decoded(count)
         works = sets.works[row][:, None] + sets.rest_works[row, : self.rest]
-        times = np.maximum(times, pool.base * (self.passed[:, None] + count) + works)
+        times = np.maximum(times, self.floor[:, None] + pool.base * count + works)
         alone, weights = sets.alone[row, : self.rest], sets.weights[row, : self.rest]
         if not last:
-            first: Units = (np.maximum(times, alone) * weights).sum(axis=1)
+            first: Units = (np.maximum(times, alone) * weights).sum(axis=1) - rounding
             return first
         costs = times * weights + self._ridden(need, count)
-        total: Units = np.maximum(costs, alone * weights).sum(axis=1) + sets.decoding[row] + tokens
+        total: Units = np.maximum(costs, alone * weights).sum(axis=1) + sets.decoding[row] + tokens - rounding
         return total
 
     def _last_tokens(self) -> Units:
@@ -111,7 +114,7 @@ class _Rest:
         work = pool.work(need) + pool.rate * sets.tails[row, -1]
         time = np.maximum(sets.end[row], choices.time + pool.base * count + work)
         whole = sets.works[sets.row((1 << len(pool.members)) - 1)] + sum(member.decode_ps for member in pool.members)
-        floor = pool.base * (self.passed + count) + whole
+        floor = self.floor + pool.base * count + whole
         total: Units = np.maximum(time, floor)
         return total
 

@@ -9,6 +9,8 @@ import numpy as np
 from instances.units import PS_PER_US
 from solver.pooled.pool import Member, Pool, Units
 
+OUT_OF_REACH = 1 << 60
+"""A time in ps that is later than any."""
 FEW = 64
 """Rows of the table at first; it doubles."""
 
@@ -23,10 +25,10 @@ class Sets:
     ----------
     masks, sizes
         The sets, and how many members the rest has.
-    units, works
-        All units of the set; the exact ps of its whole prefills.
-    partial
-        Per number of units, the least ps that so many of the rest take.
+    units, works, charged
+        All units of the set; the exact ps of its whole prefills; what all its decodes are charged.
+    partial, most_partial
+        Per number of units, the least and the most ps that so many of the rest take.
     since, early
         Per arrival after the first: units of the members that arrive then or later; those of the others.
     needed, tails, rest_works
@@ -35,8 +37,8 @@ class Sets:
         Wide: a time before which no m + 1 first tokens of the rest are out.
     weights
         Wide: of the rest, the largest first.
-    least_weight, decodes
-        The least weight and the fewest decodes among the rest.
+    all_weights, least_weight, decodes
+        Σ weight, the least weight and the fewest decodes of the rest.
     decoding
         Σ weight x least duration of the decodes of the rest.
     end
@@ -46,14 +48,15 @@ class Sets:
     def __init__(self, pool: Pool, curves_us: Mapping[int, Sequence[int]]) -> None:
         self.pool = pool
         self.prefills = {index: curve[-1] * PS_PER_US for index, curve in curves_us.items()}
-        self._steps = {index: np.diff(curve[:-1]) * PS_PER_US for index, curve in curves_us.items()}
+        self._curves = {index: [work * PS_PER_US for work in curve[:-1]] for index, curve in curves_us.items()}
         self._rows: dict[int, int] = {}
         wide = len(pool.members)
-        self.masks, self.sizes, self.units, self.works = (self._empty() for _ in range(4))
-        self.partial = self._empty(pool.total + 1)
+        self.masks, self.sizes, self.units, self.works, self.charged = (self._empty() for _ in range(5))
+        self.partial, self.most_partial = self._empty(pool.total + 1), self._empty(pool.total + 1)
         self.since, self.early = self._empty(len(pool.arrivals)), self._empty(len(pool.arrivals))
         self.needed, self.tails, self.rest_works, self.alone, self.weights = (self._empty(wide) for _ in range(5))
-        self.least_weight, self.decodes, self.decoding, self.end = (self._empty() for _ in range(4))
+        self.all_weights, self.least_weight = self._empty(), self._empty()
+        self.decodes, self.decoding, self.end = (self._empty() for _ in range(3))
 
     def _empty(self, *wide: int) -> Units:
         return np.zeros((FEW, *wide), dtype=np.int64)
@@ -84,9 +87,10 @@ class Sets:
         self.masks[row], self.sizes[row] = mask, len(rest)
         self.units[row] = sum(m.units for m in inside)
         self.works[row] = sum(self.prefills[m.index] for m in inside)
+        self.charged[row] = sum(m.decodes * m.token_ps for m in inside)
         self.since[row] = [sum(m.units for m in inside if m.arrival >= when) for when in arrivals]
         self.early[row] = self.units[row] - self.since[row]
-        self.partial[row] = self._partial(rest)
+        self.partial[row], self.most_partial[row] = self._partials(mask)
         if not rest:
             return
         wide = len(self.pool.members) - len(rest)
@@ -95,21 +99,30 @@ class Sets:
         self.rest_works[row] = _widened(_smallest_sums(self.prefills[m.index] for m in rest), wide)
         self.alone[row] = _widened(self._earliest(rest), wide)
         self.weights[row, : len(rest)] = sorted((m.weight for m in rest), reverse=True)
+        self.all_weights[row] = sum(m.weight for m in rest)
         self.least_weight[row] = min(m.weight for m in rest)
         self.decodes[row] = min(m.decodes for m in rest)
         self.decoding[row] = sum(m.weight * (m.decodes * self.pool.base + m.decode_ps) for m in rest)
         self.end[row] = max(self._alone(m) + self.pool.base * m.decodes for m in rest)
 
-    def _partial(self, rest: list[Member]) -> Units:
-        """Return per number of units the least ps that so many units of the rest take, whoever they belong to.
+    def _partials(self, mask: int) -> tuple[Units, Units]:
+        """Return per number of units the least and the most ps that so many units of the rest take.
 
-        Proof: they are some of the rest's units, each with its own work (the prefill of a request telescopes), so
-        they take at least as much as the cheapest ones; and at least the rate per token, rounding allowed for.
+        One more member than of a larger set: it has any number of the units. Prefills telescope, so no rounding is
+        left out. Numbers that the rest does not have are out of reach.
         """
-        steps = np.sort(np.concatenate([np.zeros(1, dtype=np.int64), *(self._steps[m.index] for m in rest)]))
-        sums = np.pad(np.cumsum(steps), (0, self.pool.total + 1 - steps.size), mode="edge")
-        least: Units = np.maximum(self.pool.work(np.arange(self.pool.total + 1)), sums)
-        return least
+        place = next((i for i in range(len(self.pool.members)) if not mask >> i & 1), None)
+        least, most = np.full((2, self.pool.total + 1), OUT_OF_REACH)
+        if place is None:
+            least[0] = most[0] = 0
+            return least, -most
+        others = self.row(mask | 1 << place)
+        member = self.pool.members[place]
+        for units, work in enumerate(self._curves[member.index][: member.units + 1]):
+            some = slice(units, None)
+            np.minimum(least[some], self.partial[others, : least.size - units] + work, out=least[some])
+            np.minimum(most[some], -self.most_partial[others, : least.size - units] - work, out=most[some])
+        return least, -most
 
     def _earliest(self, rest: list[Member]) -> Units:
         """Return for m = 1.. a time before which no m first tokens of the rest are out.

@@ -26,14 +26,19 @@ UNMARKED = -1
 
 
 class Label(NamedTuple):
-    """A state of the relaxation with the best that is known about reaching it."""
+    """A state of the relaxation with the best that is known about reaching it.
+
+    Its `floor` and all that has been processed since the start (whole prefills, the least that units of others take,
+    decodes) are together a time that is not later than its own, up to rounding: base x iterations, and what idling
+    adds.
+    """
 
     estimate: int
     order: int
     paid: int
     time: int
     iterations: int
-    needed: int
+    floor: int
     units: int
     done: int
     arrived: int
@@ -67,7 +72,7 @@ class States:
     estimate: Units
     paid: Units
     time: Units
-    needed: Units
+    floor: Units
     units: Units
     row: Units
     done: Units
@@ -92,7 +97,7 @@ class States:
                 marks[n, number] = units
         plain = {
             name: np.array([getattr(label, name) for label in labels])
-            for name in ("estimate", "paid", "time", "needed", "units", "done", "arrived", "joinable", "spare")
+            for name in ("estimate", "paid", "time", "floor", "units", "done", "arrived", "joinable", "spare")
         }
         return cls(row=sets.rows(label.done for label in labels), left=left, weight=weight,
                    token=token, marks=marks, **plain)
