@@ -17,7 +17,8 @@ import numpy as np
 from instances.units import PS_PER_US
 from solver.pooled.events import Transitions
 from solver.pooled.front import Front
-from solver.pooled.pool import Member, Pool, Units
+from solver.pooled.payments import Payments
+from solver.pooled.pool import Member, Pool
 from solver.pooled.remaining import remaining
 from solver.pooled.sets import Sets
 from solver.pooled.states import AWAITED, END, FINISHED, LAST, START, Choices, Demand, Label, Live, States
@@ -53,6 +54,8 @@ class Relaxation:
         Amounts (ps, absolute token times) from which on labels do not matter, None without one.
     demand
         On one first token.
+    exact
+        Whether token times are known to the µs where nothing idles; it costs time, for fewer labels are dominated.
 
     Attributes
     ----------
@@ -62,7 +65,7 @@ class Relaxation:
 
     def __init__(
         self, pool: Pool, sets: Sets, aim: str, *, cutoff: int | None = None,
-        demand: Demand | None = None,
+        demand: Demand | None = None, exact: bool = True,
     ) -> None:
         self.pool = pool
         self.sets = sets
@@ -74,9 +77,9 @@ class Relaxation:
         self.everything = (1 << len(pool.members)) - 1
         self.heap: list[tuple[int, int, int, Label | Pending]] = []
         self.settled: list[Label] = []
-        self.front = Front(pool, aim, exact_work=aim != END or any(
-            sets.prefills[m.index] > pool.plain_work(m) + PS_PER_US for m in pool.members
-        ))
+        exact = exact or any(sets.prefills[m.index] > pool.plain_work(m) + PS_PER_US for m in pool.members)
+        self.front = Front(pool, aim, exact_work=exact)
+        self.payments = Payments(pool, sets, aim, exact=exact)
         self.stored = self.advanced = 0
         self._ties = count()
         self._put(self.start())
@@ -187,8 +190,7 @@ class Relaxation:
         self.settled += labels
         states = States.of(labels, self.sets)
         choices = self.transitions.after(states)
-        due = self._due(states, choices)
-        choices.paid = self._paid(states, choices, due)
+        choices.paid = self.payments.paid(states, choices)
         ahead = remaining(self.pool, self.sets, self.aim, states, choices)
         choices.estimate = np.maximum(choices.paid + ahead, states.estimate[choices.label])
         if self.cutoff is not None:
@@ -196,53 +198,6 @@ class Relaxation:
         if not choices.label.size:
             return None
         return Pending(labels, numbers, choices.chosen(np.argsort(choices.estimate, kind="stable")).packed())
-
-    def _paid(self, states: States, choices: Choices, due: Units) -> Units:
-        """Return what has been paid after the events: weights x token times."""
-        paid = states.paid[choices.label]
-        if self.aim == END:
-            return paid
-        pool, first, place = self.pool, choices.event >= 0, choices.event
-        if self.last_tokens:
-            own = np.array([member.weight * member.own_ps for member in pool.members])
-            paid = paid + np.where(first, own[place], 0)
-            first &= pool.decodes[place] == 0
-        paid = paid + np.where(first, pool.weights[place] * due, 0)
-        ends = states.left[choices.label] == choices.count[:, None]
-        weight = np.where(ends, states.weight[choices.label], 0).sum(axis=1)
-        total: Units = paid + weight * due
-        return total
-
-    def _due(self, states: States, choices: Choices) -> Units:
-        """Return when the events are at the earliest, to the µs; times that are earlier are raised to it.
-
-        Times may be up to `slack_ps` too late, for rounding. What has been processed from the start on is exact: the
-        floor, whole prefills, the least that units of others take, decodes.
-        """
-        pool, sets, row, label = self.pool, self.sets, choices.row, choices.label
-        left = np.maximum(states.left[label] - choices.count[:, None], 0)
-        entering = np.where(choices.event >= 0, (pool.decodes * pool.tokens)[choices.event], 0)
-        decoded = sets.charged[row] - (left * states.token[label]).sum(axis=1) - entering
-        work = sets.works[row] + sets.partial[row, choices.units - sets.units[row]] + decoded
-        processed = states.floor[label] + pool.base * (choices.count - choices.idle) + work
-        due: Units = np.maximum(processed, choices.time - pool.slack_ps)
-        if self.aim != END:  # (where an arrival is awaited, its time is known)
-            choices.time = np.where(choices.event == AWAITED, choices.time, np.maximum(choices.time, due))
-        return due
-
-    def _floor(self, pending: Pending, n: int, live: Sequence[tuple[int, int, int]]) -> int:
-        """Return the floor of the label of a choice; where an arrival was awaited, what follows comes after it."""
-        choices, sets = pending.choices, self.sets
-        label, row, run = pending.labels[int(choices.label[n])], int(choices.row[n]), int(choices.count[n])
-        floor = label.floor + self.pool.base * (run - int(choices.idle[n]))
-        # The end counts decodes that are not charged, and how many of them came before is not known here.
-        if self.aim == END or int(choices.event[n]) != AWAITED or int(choices.time[n]) != (
-            when := self.pool.arrivals[label.arrived]
-        ):
-            return floor
-        processed = sets.works[row] + sets.most_partial[row, int(choices.units[n]) - sets.units[row]]
-        decoded = int(sets.charged[row]) - sum(max(left, 0) * token for left, _, token in live)
-        return max(floor, when - int(processed) - decoded)
 
     def made(self, pending: Pending, n: int) -> Label | None:
         """Return the label of a choice, None where a known one is at least as good."""
@@ -261,7 +216,7 @@ class Relaxation:
         spare = spare and _has_spare(label, event, units, int(choices.least[n]))
         state = (
             int(choices.paid[n]), int(choices.time[n]), label.iterations + run,
-            self._floor(pending, n, live), units, done, int(choices.arrived[n]),
+            self.payments.floor(label, choices, n, live), units, done, int(choices.arrived[n]),
             bool(choices.joinable[n]), spare,
             tuple(mark for mark in marks if units - mark[1] > self.sets.early[row, mark[0]]), self._alive(live),
         )

@@ -14,7 +14,7 @@ Proof that it is a relaxation. Take any schedule that obeys the limits; c_i is t
   iteration, and i's own decode or at least another iteration's base, fit into G.
 - An iteration lasts at least its base and its prefill work at the smallest rate. F is rounded, but telescopes: of each
   request the work since any moment is at least its tokens times the rate, less 1 µs. So every time is at least the
-  relaxed one less `slack_ps` = 1 µs per request.
+  relaxed one less 1 µs per request.
 Limits on memory, seats and shapes of chunks are forgotten, and so is the upper limit on idling. Decodes cost nothing
 but what last tokens count of their own request's, and, where `_pays_for_pauses`, what every iteration is charged.
 """
@@ -137,8 +137,12 @@ class Pool:
 
     @property
     def slack_ps(self) -> int:
-        """What rounding may take off a time."""
-        return len(self.members) * PS_PER_US
+        """What rounding may take off a time.
+
+        Up to 1 µs per request in a schedule; and where one label dominates another of the same set whose times idle,
+        its whole prefills may be rounded up by half of that.
+        """
+        return 2 * len(self.members) * PS_PER_US
 
     @cached_property
     def applies(self) -> bool:

@@ -24,7 +24,7 @@ WIDTHS = (30, 100, 300, 1000, 3000)
 SHARE, LARGE_SHARE = 0.5, 0.8
 """Shares of the time left for the relaxation, beams included: of small problems, and of means over more requests."""
 SMALL = 6
-"""Requests up to which CP-SAT proves means, given time."""
+"""Requests up to which means are proved, given time: to the µs by the relaxation, or by CP-SAT."""
 BEAM_SHARE = 0.2
 """Share of that for one beam."""
 WORK = 0.02
@@ -112,7 +112,8 @@ class Relaxer:
         return self._planned(Beam(self._search(best), width).run(self._stop(clock)))
 
     def _search(self, best: int | None, demand: Demand | None = None) -> Relaxation:
-        return Relaxation(self.pool, self.sets, self.aim, cutoff=self.cutoff(best), demand=demand)
+        exact = self.aim != END and len(self.pool.members) <= SMALL
+        return Relaxation(self.pool, self.sets, self.aim, cutoff=self.cutoff(best), demand=demand, exact=exact)
 
     def _stop(self, clock: Clock) -> Callable[[], bool]:
         def stop() -> bool:
