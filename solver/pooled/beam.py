@@ -10,7 +10,7 @@ import numpy as np
 
 from solver.pooled.labels import Pending, Relaxation
 from solver.pooled.pool import Units
-from solver.pooled.states import LAST, Label, States
+from solver.pooled.states import LAST, Flags, Label, States
 
 MOST_AT_ONCE = 128
 """Labels that are expanded at once."""
@@ -25,11 +25,15 @@ class Beam:
         What is searched; it is used up.
     width
         Labels that are kept per layer.
+    narrow
+        Only so many of the requests that are here, those with the most decodes, may have the next first token; None
+        for any.
     """
 
-    def __init__(self, relaxation: Relaxation, width: int) -> None:
+    def __init__(self, relaxation: Relaxation, width: int, narrow: int | None = None) -> None:
         self.relaxation = relaxation
         self.width = width
+        self.narrow = narrow
         self.layers: defaultdict[int, list[Pending]] = defaultdict(list)
         self.best: Label | None = None
 
@@ -69,10 +73,23 @@ class Beam:
         pending = self.relaxation.settle(labels)
         if pending is None:
             return
-        layers = self._layers(pending)
-        for layer in np.unique(layers):
-            choices = pending.choices.chosen(layers == layer)
+        layers, likely = self._layers(pending), self._likely(pending)
+        for layer in np.unique(layers[likely]):
+            choices = pending.choices.chosen((layers == layer) & likely)
             self.layers[int(layer)].append(Pending(pending.labels, pending.numbers, choices))
+
+    def _likely(self, pending: Pending) -> Flags:
+        """Return whether each event is no first token, or one of a request that may be next."""
+        choices, relaxation = pending.choices, self.relaxation
+        if self.narrow is None:
+            return np.ones(choices.label.size, dtype=bool)
+        likely = np.zeros((len(pending.labels), len(relaxation.pool.members)), dtype=bool)
+        for n, label in enumerate(pending.labels):
+            here = [m for m in relaxation.sets.rest(label.done) if relaxation.transitions.here(m, label.arrived)]
+            here.sort(key=lambda m: (-m.decodes, m.index))
+            likely[n, [relaxation.transitions.place[m.index] for m in here[: self.narrow]]] = True
+        found: Flags = (choices.event < 0) | likely[choices.label, np.maximum(choices.event, 0)]
+        return found
 
     def _layers(self, pending: Pending) -> Units:
         """Return how many first tokens, last tokens and arrivals lie behind each choice."""

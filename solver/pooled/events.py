@@ -34,6 +34,7 @@ class Transitions:
         everyone = range(len(pool.arrivals) + 1)
         self.available = np.array([sum(m.units for m in pool.members if self.here(m, b)) for b in everyone])
         self.present = np.array([[self.here(m, b) for m in pool.members] for b in everyone])
+        self.place = {member.index: i for i, member in enumerate(pool.members)}
         self.when = np.array([*pool.arrivals, 1 << 62])
 
     def here(self, member: Member, arrived: int) -> bool:

@@ -19,10 +19,13 @@ from solver.run import Clock
 
 AIMS = {"mean_ttft": FIRST, "mean_e2e": LAST, "weighted_e2e": LAST, "makespan": END}
 """Objectives that the relaxation bounds, and what they weigh."""
-WIDTHS = (30, 100, 300, 1000, 3000)
-"""Of the beams that come before the search for the optimum, while they are short."""
-SHARE, LARGE_SHARE = 0.5, 0.8
-"""Shares of the time left for the relaxation, beams included: of small problems, and of means over more requests."""
+BEAMS: tuple[tuple[int, int | None], ...] = ((30, None), (100, None), (300, None), (1000, None), (3000, None))
+"""Width and narrowness of the beams that come before the search for the optimum, while they are short."""
+END_BEAMS = ((100, 1), (100, 2), (100, 3), *BEAMS)
+"""The same for the end: whoever decodes longest comes first in most good schedules."""
+SHARE, LARGE_SHARE, END_SHARE = 0.5, 0.8, 0.2
+"""Shares of the time left for the relaxation, beams included: of means over few requests, over more, and of makespans,
+where CP-SAT finds and proves more."""
 SMALL = 6
 """Requests up to which means are proved, given time: to the µs by the relaxation, or by CP-SAT."""
 BEAM_SHARE = 0.2
@@ -107,9 +110,9 @@ class Relaxer:
         search = self._search(best, demand=demand)
         return search.run(self._stop(clock)) and not search.path
 
-    def beam(self, best: int | None, width: int, clock: Clock) -> Schedule | None:
+    def beam(self, best: int | None, width: int, clock: Clock, narrow: int | None = None) -> Schedule | None:
         """Return a schedule that follows a good path of the relaxation, None where none was found in time."""
-        return self._planned(Beam(self._search(best), width).run(self._stop(clock)))
+        return self._planned(Beam(self._search(best), width, narrow).run(self._stop(clock)))
 
     def _search(self, best: int | None, demand: Demand | None = None) -> Relaxation:
         exact = self.aim != END and len(self.pool.members) <= SMALL
@@ -141,11 +144,12 @@ def pooled(
         A share of it is used.
     """
     name = relaxations.name
-    large = relaxations.aim != END and len(relaxations.pool.members) > SMALL
-    clock = clock.part((LARGE_SHARE if large else SHARE) * clock.left_s)
-    for width in WIDTHS:
+    large = len(relaxations.pool.members) > SMALL
+    share = END_SHARE if relaxations.aim == END else LARGE_SHARE if large else SHARE
+    clock = clock.part(share * clock.left_s)
+    for width, narrow in END_BEAMS if relaxations.aim == END else BEAMS:
         part = clock.part(BEAM_SHARE * clock.left_s)
-        schedule = relaxations.beam(_amount(best, name), width, part)
+        schedule = relaxations.beam(_amount(best, name), width, part, narrow)
         if schedule is not None and incumbents.add(schedule) is not None:
             best = incumbents.best(name, limits)
         if part.elapsed_s > BEAM_SHARE * part.limit_s:  # a wider one would take longer than it may
