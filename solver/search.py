@@ -124,7 +124,11 @@ class Search:
         relaxations = relaxer(self.problem, name, limits)
         if relaxations is None:
             return
-        best, relaxed = pooled(relaxations, self.incumbents, limits, answer.best, clock)
+        try:
+            best, relaxed = pooled(relaxations, self.incumbents, limits, answer.best, clock)
+        except KeyboardInterrupt:
+            answer.improve(self.incumbents.best(name, limits), relaxations.proved, name)
+            raise
         answer.improve(best, relaxed.bound, name)
         if answer.best is not None and not answer.proved and relaxed.decided:
             self.windows = windows(relaxations, answer.best.amounts[name], clock.part(WINDOW_SHARE * clock.left_s))
@@ -156,12 +160,11 @@ class Search:
 
     def _complete(self, name: str, limits: Mapping[str, int], answer: Answer, clock: Clock) -> Answer:
         """Solve the complete model."""
-        fewest = self.bounds.fewest_iterations(self.problem.jobs)
 
         def size(caps: Mapping[str, int]) -> Horizon:
             return complete_horizon(self.problem, self.bounds, caps)
 
-        return self._grow(name, limits, answer, clock, size, fewest)
+        return self._grow(name, limits, answer, clock, size, self.bounds.fewest_iterations(self.problem.jobs))
 
     def _grow(
         self,

@@ -19,7 +19,8 @@ from solver.pooled.beam import Beam
 from solver.pooled.labels import Relaxation
 from solver.pooled.relax import AIMS, Relaxer
 from solver.pooled.windows import windows
-from solver.run import Clock
+from solver.run import Clock, Settings
+from solver.search import Search
 from tests.judges.build import base_and_tokens, build
 from tests.judges.exhaustive import exact_optimum, witnesses
 from tests.judges.random_instances import tiny_instance
@@ -135,6 +136,31 @@ def test_a_beam_is_no_better_than_the_relaxed_optimum_and_reaches_it_if_it_is_wi
         ]
         assert not found[0] or found[0][-1].estimate >= exact.path[-1].estimate
         assert found[1][-1].estimate == exact.path[-1].estimate
+
+
+def test_an_interrupt_keeps_the_schedules_and_the_bound_of_the_relaxation(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not LADDER.is_dir():
+        pytest.skip("needs ../shared/bench/ladder")
+    instance = Instance.read(LADDER / "code-08-b-linear.json")
+    looks = iter(range(10**6))
+
+    def stop() -> bool:
+        if next(looks) == 60:  # the beams are done by then
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr(Relaxer, "_stop", lambda self, clock: stop)
+    monkeypatch.setattr("solver.pooled.relax.BEAMS", ((30, None),))
+    search = Search(instance, Settings(workers=1), Clock(60))
+    before = search.incumbents.best("mean_e2e", {"max_tbt": 35 * MS})
+    alone = search.bounds.amount("mean_e2e")
+    answer = search.optimum("mean_e2e", {"max_tbt": 35 * MS})
+    assert search.interrupted
+    assert answer.best is not None
+    assert before is not None
+    assert answer.best.amounts["mean_e2e"] < before.amounts["mean_e2e"]
+    assert answer.bound is not None
+    assert alone < answer.bound <= answer.best.amounts["mean_e2e"]
 
 
 @pytest.mark.parametrize("seed", [473, 1163, 105])

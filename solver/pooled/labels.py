@@ -61,6 +61,8 @@ class Relaxation:
     ----------
     settled
         Labels that have been expanded, parents before children.
+    proved
+        A lower bound that holds even if `run` is interrupted.
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class Relaxation:
         exact = exact or any(sets.prefills[m.index] > pool.plain_work(m) + PS_PER_US for m in pool.members)
         self.front = Front(pool, aim, exact_work=exact)
         self.payments = Payments(pool, sets, aim, exact=exact)
-        self.stored = self.advanced = 0
+        self.stored = self.advanced = self.proved = 0
         self._ties = count()
         self._put(self.start())
 
@@ -107,6 +109,7 @@ class Relaxation:
     def run(self, stop: Callable[[], bool]) -> bool:
         """Settle labels until the best complete one, the cutoff, or `stop()`; return whether it is decided."""
         while True:
+            self.proved = self.bound or self.proved
             labels, stopped = self._best(min(MOST_AT_ONCE, 1 + len(self.settled) // 4), stop)
             if stopped or stop():
                 for label in labels:

@@ -62,6 +62,11 @@ class Relaxer:
         What.
     gap_us
         Largest TBT gap that every wanted schedule obeys, None without one.
+
+    Attributes
+    ----------
+    proved
+        The lower bound (µs) that an interrupted search left.
     """
 
     def __init__(self, problem: Problem, name: str, gap_us: int | None) -> None:
@@ -69,6 +74,7 @@ class Relaxer:
         self.name = name
         self.gap_us = gap_us
         self.aim = AIMS[name]
+        self.proved = 0
         self.weights = {job.index: self._weight(name, job) for job in problem.jobs}
         full = problem.engine.largest_chunk
         piece = max(problem.cost.pieces, key=lambda p: p.base_us * PS_PER_US + p.prefill_ps * full)
@@ -95,7 +101,11 @@ class Relaxer:
     def solve(self, best: int | None, clock: Clock) -> Relaxed:
         """Search for an optimum that may be better than `best`."""
         search = self._search(best)
-        decided = search.run(self._stop(clock))
+        try:
+            decided = search.run(self._stop(clock))
+        except KeyboardInterrupt:
+            self.proved = max(0, self.amount(search.proved))
+            raise
         bound = 0 if search.bound is None else max(0, self.amount(search.bound))
         return Relaxed(bound, self._planned(search.path), decided)
 
