@@ -60,8 +60,7 @@ class Search:
         no_pause: bool = False,
         max_preemptions: int = 1,
         known: Iterable[Schedule] = (),
-        fixing: Fixing | None = None,
-        tell: Progress | None = None,
+        fixing: Fixing | None = None, tell: Progress | None = None,
     ) -> None:
         self.guard = SizeGuard(instance)
         self.instance = instance

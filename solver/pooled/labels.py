@@ -141,6 +141,7 @@ class Relaxation:
         return labels, False
 
     def is_complete(self, label: Label) -> bool:
+        """Return whether all tokens that count are out."""
         return label.done == self.everything and not (self.last_tokens and label.live)
 
     @property
@@ -159,6 +160,7 @@ class Relaxation:
         return self.path_to(label)
 
     def path_to(self, label: Label) -> list[Label]:
+        """Return the labels from the start to one, in order."""
         path = [label]
         while path[-1].parent >= 0:
             path.append(self.settled[path[-1].parent])
