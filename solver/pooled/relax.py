@@ -66,7 +66,7 @@ class Relaxer:
     Attributes
     ----------
     proved
-        The lower bound (µs) that an interrupted search left.
+        The best lower bound (µs) so far, interrupted searches included.
     """
 
     def __init__(self, problem: Problem, name: str, gap_us: int | None) -> None:
@@ -98,15 +98,16 @@ class Relaxer:
         """Return the relaxed amounts in ps from which on no schedule is better than `best` µs."""
         return None if best is None else (best - 1) * PS_PER_US + self.shift + 1
 
-    def solve(self, best: int | None, clock: Clock) -> Relaxed:
-        """Search for an optimum that may be better than `best`."""
-        search = self._search(best)
+    def solve(self, best: int | None, clock: Clock, *, exact: bool = True) -> Relaxed:
+        """Search for an optimum that may be better than `best`, `exact` to the µs or faster."""
+        search = self._search(best, exact=exact)
         try:
             decided = search.run(self._stop(clock))
         except KeyboardInterrupt:
-            self.proved = max(0, self.amount(search.proved))
+            self.proved = max(self.proved, self.amount(search.proved))
             raise
         bound = 0 if search.bound is None else max(0, self.amount(search.bound))
+        self.proved = max(self.proved, bound)
         return Relaxed(bound, self._planned(search.path), decided)
 
     def path(self, best: int, clock: Clock) -> tuple[list[Label], int]:
@@ -124,8 +125,8 @@ class Relaxer:
         """Return a schedule that follows a good path of the relaxation, None where none was found in time."""
         return self._planned(Beam(self._search(best), width, narrow).run(self._stop(clock)))
 
-    def _search(self, best: int | None, demand: Demand | None = None) -> Relaxation:
-        exact = self.aim != END and len(self.pool.members) <= SMALL
+    def _search(self, best: int | None, demand: Demand | None = None, *, exact: bool = False) -> Relaxation:
+        exact = exact and self.aim != END
         return Relaxation(self.pool, self.sets, self.aim, cutoff=self.cutoff(best), demand=demand, exact=exact)
 
     def _stop(self, clock: Clock) -> Callable[[], bool]:
@@ -164,10 +165,15 @@ def pooled(
             best = incumbents.best(name, limits)
         if part.elapsed_s > BEAM_SHARE * part.limit_s:  # a wider one would take longer than it may
             break
-    relaxed = relaxations.solve(_amount(best, name), clock)
-    if relaxed.schedule is not None and incumbents.add(relaxed.schedule) is not None:
-        best = incumbents.best(name, limits)
-    return best, relaxed
+    bound, decided = 0, False
+    for exact in (False, True):  # what is known after the fast search makes the exact one short
+        relaxed = relaxations.solve(_amount(best, name), clock, exact=exact)
+        if relaxed.schedule is not None and incumbents.add(relaxed.schedule) is not None:
+            best = incumbents.best(name, limits)
+        bound, decided = max(bound, relaxed.bound), decided or relaxed.decided
+        if not relaxed.decided or relaxations.aim == END or (best is not None and best.amounts[name] <= bound):
+            break
+    return best, Relaxed(bound, None, decided)
 
 
 def _amount(known: Candidate | None, name: str) -> int | None:
