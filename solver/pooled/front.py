@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
-from solver.pooled.pool import Pool
+import numpy as np
+
+from solver.pooled.pool import Pool, Units
 from solver.pooled.states import END, LAST, Label, Live, Marks, longest
 
 FREE = 1 << 40
 """Units since an arrival where their number does not matter."""
+
+
+class Nondominated:
+    """Values of which none is as small as another in every component."""
+
+    def __init__(self, value: tuple[int, ...]) -> None:
+        self.rows: Units = np.empty((2, len(value)), dtype=np.int64)
+        self.rows[0] = value
+        self.size = 1
+
+    def holds(self, value: tuple[int, ...]) -> bool:
+        """Return whether a value is among them."""
+        return bool((self.rows[: self.size] == value).all(axis=1).any())
+
+    def add(self, value: tuple[int, ...]) -> bool:
+        """Add a value and drop those that it dominates; return False where one dominates it."""
+        known, new = self.rows[: self.size], np.array(value, dtype=np.int64)
+        if (known <= new).all(axis=1).any():
+            return False
+        kept = (known < new).any(axis=1)
+        if not kept.all():
+            known = known[kept]
+            self.size = len(known)
+            self.rows[: self.size] = known
+        if self.size == len(self.rows):
+            self.rows = np.concatenate([self.rows, np.empty_like(self.rows)])
+        self.rows[self.size] = new
+        self.size += 1
+        return True
 
 
 class Front:
@@ -28,12 +59,13 @@ class Front:
         self.pool = pool
         self.aim = aim
         self.exact_work = exact_work
-        self.values: dict[object, list[tuple[int, ...]]] = {}
+        self.fronts: dict[object, Nondominated] = {}
 
     def holds(self, label: Label) -> bool:
         """Return whether a label is still not dominated."""
         key, value = self._ranked(*label[2:13])
-        return value in self.values.get(key, [])
+        front = self.fronts.get(key)
+        return front is not None and front.holds(value)
 
     def add(
         self, paid: int, time: int, iterations: int, floor: int, units: int, done: int, arrived: int, joinable: bool,
@@ -41,12 +73,11 @@ class Front:
     ) -> bool:
         """Add a state; return False where a known one is at least as good."""
         key, value = self._ranked(paid, time, iterations, floor, units, done, arrived, joinable, spare, marks, live)
-        known = self.values.setdefault(key, [])
-        if any(all(a <= b for a, b in zip(other, value, strict=True)) for other in known):
-            return False
-        known[:] = [other for other in known if not all(b <= a for a, b in zip(other, value, strict=True))]
-        known.append(value)
-        return True
+        front = self.fronts.get(key)
+        if front is None:
+            self.fronts[key] = Nondominated(value)
+            return True
+        return front.add(value)
 
     def _ranked(
         self, paid: int, time: int, iterations: int, floor: int, units: int, done: int, arrived: int, joinable: bool,

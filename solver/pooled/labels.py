@@ -17,6 +17,8 @@ import numpy as np
 from instances.units import PS_PER_US
 from solver.pooled.events import Transitions
 from solver.pooled.front import Front
+from solver.pooled.late import Late, Splits
+from solver.pooled.later import Later
 from solver.pooled.payments import Payments
 from solver.pooled.pool import Member, Pool
 from solver.pooled.remaining import remaining
@@ -56,6 +58,8 @@ class Relaxation:
         On one first token.
     exact
         Whether token times are known to the µs where nothing idles; it costs time, for fewer labels are dominated.
+    late
+        Members that arrive late, with what their tokens cost at least.
 
     Attributes
     ----------
@@ -67,7 +71,7 @@ class Relaxation:
 
     def __init__(
         self, pool: Pool, sets: Sets, aim: str, *, cutoff: int | None = None,
-        demand: Demand | None = None, exact: bool = True,
+        demand: Demand | None = None, exact: bool = True, late: Sequence[Late] = (),
     ) -> None:
         self.pool = pool
         self.sets = sets
@@ -82,6 +86,8 @@ class Relaxation:
         exact = exact or any(sets.prefills[m.index] > pool.plain_work(m) + PS_PER_US for m in pool.members)
         self.front = Front(pool, aim, exact_work=exact)
         self.payments = Payments(pool, sets, aim, exact=exact)
+        self.splits = Splits(pool, sets, late)
+        self.later = Later(pool, sets, aim, self.splits)
         self.stored = self.advanced = self.proved = 0
         self._ties = count()
         self._put(self.start())
@@ -120,25 +126,45 @@ class Relaxation:
             self._expand(labels)
 
     def _best(self, most: int, stop: Callable[[], bool]) -> tuple[list[Label], bool]:
-        """Take the best labels off the heap, none where the search is decided; say whether it is to be stopped."""
+        """Take about as many of the best labels off the heap, none where the search is decided; say if it is stopped.
+        """
         labels: list[Label] = []
+        fresh: list[Label] = []
         while self.heap and len(labels) < most:
             estimate, _, _, item = self.heap[0]
-            if self.cutoff is not None and estimate >= self.cutoff:
-                break
-            if isinstance(item, Pending):
+            if self.cutoff is not None and estimate >= self.cutoff or self._ends(item):
+                if not fresh:
+                    break
+                labels, fresh = labels + self._refined(fresh), []
+            elif isinstance(item, Pending):
                 self.advanced += 1
                 if self.advanced % LOOKS == 0 and (self.stored > MOST_STORED or stop()):
-                    return labels, True
+                    return labels + fresh, True
                 heappop(self.heap)
                 self._advance(item)
-            elif self.is_complete(item):
-                break
             else:
                 heappop(self.heap)
-                if item.parent < 0 or self.front.holds(item):
-                    labels.append(item)
-        return labels, False
+                if item.parent >= 0 and not self.front.holds(item):
+                    continue
+                (labels if item.split >= 0 else fresh).append(item)
+                if len(fresh) == most:
+                    labels, fresh = labels + self._refined(fresh), []
+        return labels + self._refined(fresh), False
+
+    def _ends(self, item: Label | Pending) -> bool:
+        return isinstance(item, Label) and self.is_complete(item)
+
+    def _refined(self, labels: list[Label]) -> list[Label]:
+        """Return the labels whose estimates a bound that knows arrivals does not raise; the others are put back."""
+        if self.aim == END:
+            return labels
+        kept = []
+        for label, refined in zip(labels, self.later.refined(labels), strict=True):
+            if refined.estimate == label.estimate:
+                kept.append(refined)
+            elif self.cutoff is None or refined.estimate < self.cutoff:
+                self._put(refined)
+        return kept
 
     def is_complete(self, label: Label) -> bool:
         """Return whether all tokens that count are out."""
@@ -196,7 +222,7 @@ class Relaxation:
         states = States.of(labels, self.sets)
         choices = self.transitions.after(states)
         choices.paid = self.payments.paid(states, choices)
-        ahead = remaining(self.pool, self.sets, self.aim, states, choices)
+        ahead = remaining(self.pool, self.sets, self.splits, self.aim, states, choices)
         choices.estimate = np.maximum(choices.paid + ahead, states.estimate[choices.label])
         if self.cutoff is not None:
             choices = choices.chosen(choices.estimate < self.cutoff)

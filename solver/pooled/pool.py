@@ -21,6 +21,8 @@ but what last tokens count of their own request's, and, where `_pays_for_pauses`
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -124,6 +126,20 @@ class Pool:
         own = decode if self.problem.engine.preemption == "none" else 0
         room = gap_us - piece.base_us - own + len(self.members)
         return max(0, min(self.full_tokens, room * PS_PER_US // piece.prefill_ps))
+
+    def of(self, members: Iterable[Member]) -> Pool:
+        """Return the relaxation of some of the members alone; without the others a schedule is none the slower."""
+        part = copy(self)
+        for name in ("decodes", "tokens", "weights", "arrivals", "longest"):
+            vars(part).pop(name, None)
+        part.members = tuple(members)
+        part.total = sum(member.units for member in part.members)
+        part._tables = {}
+        return part
+
+    def mask(self, indexes: Container[int]) -> int:
+        """Return the members of some jobs, as a mask."""
+        return sum(1 << place for place, member in enumerate(self.members) if member.index in indexes)
 
     @property
     def unit_ps(self) -> int:

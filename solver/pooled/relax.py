@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from instances.schedule import Schedule
@@ -10,6 +10,7 @@ from instances.units import PS_PER_US
 from solver.incumbent import Candidate, Incumbents
 from solver.pooled.beam import Beam
 from solver.pooled.labels import Relaxation
+from solver.pooled.late import Late, latecomers, splits
 from solver.pooled.plan import Plan
 from solver.pooled.pool import Pool
 from solver.pooled.sets import Sets
@@ -30,6 +31,8 @@ SMALL = 6
 """Requests up to which means are proved, given time: to the µs by the relaxation, or by CP-SAT."""
 BEAM_SHARE = 0.2
 """Share of that for one beam."""
+LATE_SHARE, LATE_BEAM = 0.2, 100
+"""Share of that for requests that arrive late, and the width of the beams over them."""
 WORK = 0.02
 """Units of work that one expansion of labels counts for."""
 
@@ -79,7 +82,9 @@ class Relaxer:
         full = problem.engine.largest_chunk
         piece = max(problem.cost.pieces, key=lambda p: p.base_us * PS_PER_US + p.prefill_ps * full)
         self.pool = Pool(problem, piece, gap_us, self.weights, last_tokens=self.aim == LAST)
-        self.sets = Sets(self.pool, {job.index: problem.prefill_curve(piece, job) for job in problem.jobs})
+        self.curves = {job.index: problem.prefill_curve(piece, job) for job in problem.jobs}
+        self.sets = Sets(self.pool, self.curves)
+        self.late: list[Late] = []
         arrivals = sum(self.weights[job.index] * job.arrival for job in problem.jobs)
         self.shift = arrivals * PS_PER_US + (self.pool.slack_ps if self.aim == END else 0)
 
@@ -89,6 +94,22 @@ class Relaxer:
         if name == "mean_ttft":
             return 0 if job.request.starts_in_decode else 1
         return job.request.weight if name == "weighted_e2e" else 1
+
+    def part(self, clock: Clock) -> None:
+        """Bound what those who arrive late cost alone; it helps all searches that follow."""
+        if self.aim == END:
+            return
+        each = LATE_SHARE / (1 + len(splits(self.pool))) * clock.left_s
+
+        def least(pool: Pool, late: Sequence[Late]) -> int:
+            sets, part = Sets(pool, self.curves), clock.part(each)
+            beam = Beam(Relaxation(pool, sets, self.aim, exact=False, late=late), LATE_BEAM).run(self._stop(part))
+            cutoff = beam[-1].estimate + 1 if beam else None
+            search = Relaxation(pool, sets, self.aim, exact=False, late=late, cutoff=cutoff)
+            search.run(self._stop(part))
+            return search.bound or 0
+
+        self.late = latecomers(self.pool, least)
 
     def amount(self, relaxed_ps: int) -> int:
         """Return the least amount in µs that a relaxed optimum allows."""
@@ -127,7 +148,8 @@ class Relaxer:
 
     def _search(self, best: int | None, demand: Demand | None = None, *, exact: bool = False) -> Relaxation:
         exact = exact and self.aim != END
-        return Relaxation(self.pool, self.sets, self.aim, cutoff=self.cutoff(best), demand=demand, exact=exact)
+        return Relaxation(self.pool, self.sets, self.aim, cutoff=self.cutoff(best), demand=demand, exact=exact,
+                          late=self.late)
 
     def _stop(self, clock: Clock) -> Callable[[], bool]:
         def stop() -> bool:
@@ -165,6 +187,7 @@ def pooled(
             best = incumbents.best(name, limits)
         if part.elapsed_s > BEAM_SHARE * part.limit_s:  # a wider one would take longer than it may
             break
+    relaxations.part(clock)
     bound, decided = 0, False
     for exact in (False, True):  # what is known after the fast search makes the exact one short
         relaxed = relaxations.solve(_amount(best, name), clock, exact=exact)

@@ -4,54 +4,71 @@ from __future__ import annotations
 
 import numpy as np
 
+from solver.pooled.late import Splits
 from solver.pooled.pool import Pool, Units
 from solver.pooled.sets import Sets
-from solver.pooled.states import END, LAST, Choices, States
+from solver.pooled.states import END, LAST, Choices, States, unchanged
 
 AT_ONCE = 8_192
 """Choices whose tables fit into the caches."""
 
 
-def remaining(pool: Pool, sets: Sets, aim: str, states: States, choices: Choices) -> Units:
+def remaining(pool: Pool, sets: Sets, splits: Splits, aim: str, states: States, choices: Choices) -> Units:
     """Return per choice a lower bound on Σ weight x time of the tokens to come (first or last ones), or on the end."""
     size = choices.label.size
     if size <= AT_ONCE:
-        return _Rest(pool, sets, states, choices).bound(aim)
+        return _Rest(pool, sets, splits, states, choices).bound(aim)
     parts = np.array_split(np.arange(size), -(-size // AT_ONCE))
-    return np.concatenate([_Rest(pool, sets, states, choices.chosen(part)).bound(aim) for part in parts])
+    return np.concatenate([_Rest(pool, sets, splits, states, choices.chosen(part)).bound(aim) for part in parts])
+
+
+def remaining_of(pool: Pool, sets: Sets, splits: Splits, aim: str, states: States, soonest: Units) -> Units:
+    """Return such a bound per label.
+
+    Parameters
+    ----------
+    soonest
+        Labels x members of the rest, without those who are taken apart: no earlier than then are so many first tokens
+        of them out.
+    """
+    return _Rest(pool, sets, splits, states, unchanged(states)).bound(aim, soonest)
 
 
 class _Rest:
-    """What is left after some choices."""
+    """What is left after some choices, those aside who are late where their label takes them apart."""
 
-    def __init__(self, pool: Pool, sets: Sets, states: States, choices: Choices) -> None:
+    def __init__(self, pool: Pool, sets: Sets, splits: Splits, states: States, choices: Choices) -> None:
         self.pool = pool
         self.sets = sets
         self.states = states
         self.choices = choices
-        self.row = choices.row
-        self.rest = int(sets.sizes[choices.row].max(initial=0))
+        split = np.maximum(states.split, 0)[choices.label]
+        split = np.where(choices.arrived <= splits.numbers[split], split, 0)
+        self.row = splits.rows(choices.row, split)
+        self.apart = splits.least[split]
+        self.rest = int(sets.sizes[self.row].max(initial=0))
         enters = choices.event >= 0
 
         def with_entering(live: Units, members: Units) -> Units:
-            return np.concatenate([live, np.where(enters, members[choices.event], 0)[:, None]], axis=1)
+            return np.concatenate([live, np.where(enters, members[np.maximum(choices.event, 0)], 0)[:, None]], axis=1)
 
         left = np.maximum(states.left[choices.label] - choices.count[:, None], 0)
         self.left = with_entering(left, pool.decodes)
         self.weight = with_entering(states.weight[choices.label], pool.weights)
         self.token = with_entering(states.token[choices.label], pool.tokens)
         self.longest = self.left.max(axis=1)
-        self.spare = choices.units - sets.units[self.row]
+        self.spare = choices.units - sets.units[choices.row]
         self.floor = states.floor[choices.label] + pool.base * (choices.count - choices.idle)
+        self.works = sets.works[choices.row]
 
-    def bound(self, aim: str) -> Units:
-        """Return the bound for an aim."""
+    def bound(self, aim: str, soonest: Units | int = 0) -> Units:
+        """Return the bound for an aim; no earlier than `soonest` is each number of first tokens of the rest out."""
         if aim == END:
             return self._end()
         last = aim == LAST
         tokens = self._last_tokens() if last else np.zeros(self.row.size, dtype=np.int64)
         open_weights = self.sets.all_weights[self.row] + (self.weight * (self.left > 0)).sum(axis=1) * last
-        rounding: Units = open_weights * self.pool.slack_ps
+        rounding: Units = open_weights * self.pool.slack_ps - self.apart
         if not self.rest:
             tokens -= rounding
             return tokens
@@ -60,9 +77,9 @@ class _Rest:
         count = self._iterations(need)
         tails = pool.rate * sets.tails[row, : self.rest]
         times = self.choices.time[:, None] + pool.base * count + pool.work(need) + tails + self._decoded(count)
-        works = sets.works[row][:, None] + sets.rest_works[row, : self.rest]
+        works = self.works[:, None] + sets.rest_works[row, : self.rest]
         times = np.maximum(times, self.floor[:, None] + pool.base * count + works)
-        alone, weights = sets.alone[row, : self.rest], sets.weights[row, : self.rest]
+        alone, weights = np.maximum(sets.alone[row, : self.rest], soonest), sets.weights[row, : self.rest]
         if not last:
             first: Units = (np.maximum(times, alone) * weights).sum(axis=1) - rounding
             return first

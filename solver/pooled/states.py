@@ -21,6 +21,8 @@ FIRST, LAST, END = "first", "last", "end"
 """What is minimised: Σ weight x first token, Σ weight x last token, or the end."""
 FINISHED, AWAITED, START = -1, -2, -3
 """Events that are no first tokens: the last token of a live request, the next arrival, the start."""
+NOT_KNOWN = -1
+"""How best to take late requests apart, where nobody has tried."""
 UNMARKED = -1
 """Units since an arrival that does not matter."""
 
@@ -28,7 +30,7 @@ UNMARKED = -1
 class Label(NamedTuple):
     """A state of the relaxation with the best that is known about reaching it.
 
-    Its `floor` and all that has been processed since the start (whole prefills, the least that units of others take,
+    `split` is the number of the best way to take late requests apart. Its `floor` and all that has been processed since the start (whole prefills, the least that units of others take,
     decodes) are together a time that is not later than its own, up to rounding: base x iterations, and what idling
     adds.
     """
@@ -48,6 +50,7 @@ class Label(NamedTuple):
     live: Live
     parent: int
     event: int
+    split: int = NOT_KNOWN
 
 
 def longest(live: Live) -> int:
@@ -83,6 +86,7 @@ class States:
     weight: Units
     token: Units
     marks: Units
+    split: Units
 
     @classmethod
     def of(cls, labels: Sequence[Label], sets: Sets) -> States:
@@ -97,7 +101,8 @@ class States:
                 marks[n, number] = units
         plain = {
             name: np.array([getattr(label, name) for label in labels])
-            for name in ("estimate", "paid", "time", "floor", "units", "done", "arrived", "joinable", "spare")
+            for name in ("estimate", "paid", "time", "floor", "units", "done", "arrived", "joinable", "spare",
+                         "split")
         }
         return cls(row=sets.rows(label.done for label in labels), left=left, weight=weight,
                    token=token, marks=marks, **plain)
@@ -186,6 +191,13 @@ class Choices:
     def joined(cls, parts: Sequence[Choices]) -> Choices:
         """Return the choices of all parts."""
         return cls(**{f.name: np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)})
+
+
+def unchanged(states: States) -> Choices:
+    """Return one choice per label: to stay."""
+    none = np.zeros_like(states.row)
+    return Choices(np.arange(none.size), states.units, none, states.time, states.row, states.arrived,
+                   none + FINISHED, none > 0, none, none)
 
 
 def ranges(first: Units, last: Units) -> tuple[Units, Units]:
