@@ -18,10 +18,10 @@ from instances.units import PS_PER_US
 from solver.pooled.events import Transitions
 from solver.pooled.front import Front
 from solver.pooled.late import Late, Splits
-from solver.pooled.later import Later
+from solver.pooled.later import refined
 from solver.pooled.payments import Payments
 from solver.pooled.pool import Member, Pool
-from solver.pooled.remaining import remaining
+from solver.pooled.remaining import Remaining
 from solver.pooled.sets import Sets
 from solver.pooled.states import AWAITED, END, FINISHED, LAST, START, Choices, Demand, Label, Live, States
 
@@ -86,8 +86,7 @@ class Relaxation:
         exact = exact or any(sets.prefills[m.index] > pool.plain_work(m) + PS_PER_US for m in pool.members)
         self.front = Front(pool, aim, exact_work=exact)
         self.payments = Payments(pool, sets, aim, exact=exact)
-        self.splits = Splits(pool, sets, late)
-        self.later = Later(pool, sets, aim, self.splits)
+        self.remaining = Remaining(pool, sets, Splits(pool, sets, late), aim)
         self.stored = self.advanced = self.proved = 0
         self._ties = count()
         self._put(self.start())
@@ -159,11 +158,11 @@ class Relaxation:
         if self.aim == END:
             return labels
         kept = []
-        for label, refined in zip(labels, self.later.refined(labels), strict=True):
-            if refined.estimate == label.estimate:
-                kept.append(refined)
-            elif self.cutoff is None or refined.estimate < self.cutoff:
-                self._put(refined)
+        for label, better in zip(labels, refined(self.remaining, labels), strict=True):
+            if better.estimate == label.estimate:
+                kept.append(better)
+            elif self.cutoff is None or better.estimate < self.cutoff:
+                self._put(better)
         return kept
 
     def is_complete(self, label: Label) -> bool:
@@ -222,7 +221,7 @@ class Relaxation:
         states = States.of(labels, self.sets)
         choices = self.transitions.after(states)
         choices.paid = self.payments.paid(states, choices)
-        ahead = remaining(self.pool, self.sets, self.splits, self.aim, states, choices)
+        ahead = self.remaining.after(states, choices)
         choices.estimate = np.maximum(choices.paid + ahead, states.estimate[choices.label])
         if self.cutoff is not None:
             choices = choices.chosen(choices.estimate < self.cutoff)

@@ -74,7 +74,7 @@ def splits(pool: Pool) -> list[int]:
         (after - before, number) for number, (before, after) in enumerate(pairwise((0, *pool.arrivals)))
         if after - before >= pool.base
     ]
-    return sorted((number for _, number in sorted(pauses)[-MOST_SPLITS:]), reverse=True)
+    return sorted((number for _, number in sorted(pauses, reverse=True)[:MOST_SPLITS]), reverse=True)
 
 
 def latecomers(pool: Pool, least: Callable[[Pool, Sequence[Late]], int]) -> list[Late]:

@@ -7,39 +7,43 @@ import numpy as np
 from solver.pooled.late import Splits
 from solver.pooled.pool import Pool, Units
 from solver.pooled.sets import Sets
-from solver.pooled.states import END, LAST, Choices, States, unchanged
+from solver.pooled.srpt import Srpt
+from solver.pooled.states import END, LAST, Choices, States
 
 AT_ONCE = 8_192
 """Choices whose tables fit into the caches."""
 
 
-def remaining(pool: Pool, sets: Sets, splits: Splits, aim: str, states: States, choices: Choices) -> Units:
-    """Return per choice a lower bound on Σ weight x time of the tokens to come (first or last ones), or on the end."""
-    size = choices.label.size
-    if size <= AT_ONCE:
-        return _Rest(pool, sets, splits, states, choices).bound(aim)
-    parts = np.array_split(np.arange(size), -(-size // AT_ONCE))
-    return np.concatenate([_Rest(pool, sets, splits, states, choices.chosen(part)).bound(aim) for part in parts])
-
-
-def remaining_of(pool: Pool, sets: Sets, splits: Splits, aim: str, states: States, soonest: Units) -> Units:
-    """Return such a bound per label.
+class Remaining:
+    """Lower bounds on what is still to come.
 
     Parameters
     ----------
-    soonest
-        Labels x members of the rest, without those who are taken apart: no earlier than then are so many first tokens
-        of them out.
+    pool, sets, splits, aim
+        Of a search.
     """
-    return _Rest(pool, sets, splits, states, unchanged(states)).bound(aim, soonest)
+
+    def __init__(self, pool: Pool, sets: Sets, splits: Splits, aim: str) -> None:
+        self.pool = pool
+        self.sets = sets
+        self.splits = splits
+        self.aim = aim
+        self.srpt = Srpt(pool, sets)
+
+    def after(self, states: States, choices: Choices) -> Units:
+        """Return per choice a lower bound on Σ weight x time of the tokens to come (first or last), or on the end."""
+        if not choices.label.size:
+            return choices.time
+        parts = np.array_split(np.arange(choices.label.size), -(-choices.label.size // AT_ONCE))
+        return np.concatenate([_Rest(self, states, choices.chosen(part)).bound(self.aim) for part in parts])
 
 
 class _Rest:
     """What is left after some choices, those aside who are late where their label takes them apart."""
 
-    def __init__(self, pool: Pool, sets: Sets, splits: Splits, states: States, choices: Choices) -> None:
-        self.pool = pool
-        self.sets = sets
+    def __init__(self, search: Remaining, states: States, choices: Choices) -> None:
+        self.pool, self.sets, self.srpt, splits = search.pool, search.sets, search.srpt, search.splits
+        pool, sets = self.pool, self.sets
         self.states = states
         self.choices = choices
         split = np.maximum(states.split, 0)[choices.label]
@@ -61,8 +65,8 @@ class _Rest:
         self.floor = states.floor[choices.label] + pool.base * (choices.count - choices.idle)
         self.works = sets.works[choices.row]
 
-    def bound(self, aim: str, soonest: Units | int = 0) -> Units:
-        """Return the bound for an aim; no earlier than `soonest` is each number of first tokens of the rest out."""
+    def bound(self, aim: str) -> Units:
+        """Return the bound for an aim."""
         if aim == END:
             return self._end()
         last = aim == LAST
@@ -79,13 +83,25 @@ class _Rest:
         times = self.choices.time[:, None] + pool.base * count + pool.work(need) + tails + self._decoded(count)
         works = self.works[:, None] + sets.rest_works[row, : self.rest]
         times = np.maximum(times, self.floor[:, None] + pool.base * count + works)
-        alone, weights = np.maximum(sets.alone[row, : self.rest], soonest), sets.weights[row, : self.rest]
+        alone, weights = self._alone(), sets.weights[row, : self.rest]
         if not last:
             first: Units = (np.maximum(times, alone) * weights).sum(axis=1) - rounding
             return first
         costs = times * weights + self._ridden(need, count)
         total: Units = np.maximum(costs, alone * weights).sum(axis=1) + sets.decoding[row] + tokens - rounding
         return total
+
+    def _alone(self) -> Units:
+        """Return when so many first tokens of the rest are out at the earliest, for when they arrive."""
+        alone: Units = self.sets.alone[self.row, : self.rest]
+        arrived = self.choices.arrived
+        some = np.nonzero(arrived < len(self.pool.arrivals))[0]
+        if some.size:
+            times = self.srpt.completions(
+                self.row[some], self.spare[some], self.choices.time[some], arrived[some]
+            )
+            alone[some] = np.maximum(alone[some], times[:, : self.rest])
+        return alone
 
     def _last_tokens(self) -> Units:
         """Return Σ weight x time of the last tokens of live requests if nothing is prefilled beside them."""
