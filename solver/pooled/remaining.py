@@ -137,7 +137,7 @@ class _Rest:
         some = sets.sizes[row] > 0
         need = np.maximum(sets.needed[row, -1] - self.spare, 0) * some
         until = self._iterations(need[:, None])[:, 0]
-        count = np.where(some, np.maximum(self.longest, until + sets.decodes[row]), self.longest)
+        count = np.where(some, np.maximum(self.longest, until + sets.decodes[row, 0]), self.longest)
         for place, member in enumerate(pool.members):
             waits = (sets.masks[row] >> place & 1) == 0
             slow = need - pool.live_units * member.decodes
@@ -159,20 +159,21 @@ class _Rest:
         an iteration holds at most `full_units`, so of share_m = need_m - need_{m-1}, the units between two levels of x,
         at least share_m - full_units max(0, k_m - r) are part of x(r). So m costs these for every live request, and
         base for the iterations by which k_m is later than its least value. As a function of a real k_m that sum is
-        concave but where one of the terms becomes 0, so the best k_m is such a place or the least value. A first token
-        m' < m is followed by at least `decodes` iterations, so its last one counts as live with `least k_m' + decodes`
-        iterations left. A first token that an arrival delays may pay neither, so this is added to the time that
-        units take, not to the time that arrivals ask for.
+        concave but where one of the terms becomes 0, so the best k_m is such a place or the least value. Whoever has one
+        of the first tokens before it is live as well, until its end in `_own_ends`. A first token that an arrival
+        delays may pay neither, so this is added to the time that units take, not to the time that arrivals ask for.
         """
         pool, sets, row = self.pool, self.sets, self.row
         unit, full = pool.unit_ps, pool.full_units
         total = np.zeros(need.shape, dtype=np.int64)
         shares = np.diff(need, axis=1, prepend=0)
         weights = sets.weights[row, : self.rest]
-        ends = [(self.left[:, i], self.weight[:, i]) for i in range(self.left.shape[1]) if self.weight[:, i].any()]
+        known = [(self.left[:, i], self.weight[:, i]) for i in range(self.left.shape[1]) if self.weight[:, i].any()]
+        own, least_weight = self._own_ends(count), sets.least_weight[row]
         for m in range(need.shape[1]):
             share, least = shares[:, m], count[:, m]
             wait = weights[:, m] * pool.base
+            ends = [*known, *((end, least_weight) for end in own[:m])]
             # By how many units the first token may be late until a live request rides none of its share.
             reach = [(share + full * (left - least), weight) for left, weight in ends]
             reach = [(np.maximum(at, 0), weight) for at, weight in reach if (at > 0).any()]
@@ -186,5 +187,18 @@ class _Rest:
                     cost = cost + weight * unit * np.clip(at - start, 0, share)
                 best = np.minimum(best, cost)
             total[:, m] = best
-            ends.append((least + sets.decodes[row], sets.least_weight[row]))
         return total
+
+    def _own_ends(self, count: Units) -> list[Units]:
+        """Return when the last tokens of the rest come at the earliest, in iterations and in order.
+
+        Proof: of the first m first tokens, the one with number a (from 0) comes after `count_a` iterations or more, and
+        the decodes of these m requests are, in order, at least the fewest of the rest, whoever is which. m - a of them
+        have number a or later, and all but b have at least the decodes with number b: so at least m - a - b ends are no
+        earlier than count_a + decodes_b, and that with number a + b is.
+        """
+        decodes = self.sets.decodes[self.row, : self.rest]
+        return [
+            np.maximum.reduce([count[:, a] + decodes[:, number - a] for a in range(number + 1)])
+            for number in range(self.rest)
+        ]

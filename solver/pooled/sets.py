@@ -37,8 +37,10 @@ class Sets:
         Wide: a time before which no m + 1 first tokens of the rest are out.
     weights
         Wide: of the rest, the largest first.
-    all_weights, least_weight, decodes
-        Σ weight, the least weight and the fewest decodes of the rest.
+    decodes
+        Wide: of the rest, the fewest first.
+    all_weights, least_weight
+        Σ weight and the least weight of the rest.
     decoding
         Σ weight x least duration of the decodes of the rest.
     end
@@ -55,8 +57,8 @@ class Sets:
         self.partial, self.most_partial = self._empty(pool.total + 1), self._empty(pool.total + 1)
         self.since, self.early = self._empty(len(pool.arrivals)), self._empty(len(pool.arrivals))
         self.needed, self.tails, self.rest_works, self.alone, self.weights = (self._empty(wide) for _ in range(5))
-        self.all_weights, self.least_weight = self._empty(), self._empty()
-        self.decodes, self.decoding, self.end = (self._empty() for _ in range(3))
+        self.decodes = self._empty(wide)
+        self.all_weights, self.least_weight, self.decoding, self.end = (self._empty() for _ in range(4))
 
     def _empty(self, *wide: int) -> Units:
         return np.zeros((FEW, *wide), dtype=np.int64)
@@ -101,7 +103,7 @@ class Sets:
         self.weights[row, : len(rest)] = sorted((m.weight for m in rest), reverse=True)
         self.all_weights[row] = sum(m.weight for m in rest)
         self.least_weight[row] = min(m.weight for m in rest)
-        self.decodes[row] = min(m.decodes for m in rest)
+        self.decodes[row] = _widened(np.sort(np.array([m.decodes for m in rest])), wide)
         self.decoding[row] = sum(m.weight * (m.decodes * self.pool.base + m.decode_ps) for m in rest)
         self.end[row] = max(self._alone(m) + self.pool.base * m.decodes for m in rest)
 
