@@ -8,9 +8,6 @@ same units are never worse: an iteration that is left out can be put after the n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from heapq import heappop, heappush
-from itertools import count
 
 import numpy as np
 
@@ -21,26 +18,15 @@ from solver.pooled.late import Late, Splits
 from solver.pooled.later import refined
 from solver.pooled.payments import Payments
 from solver.pooled.pool import Member, Pool
+from solver.pooled.queue import Pending, Queue
 from solver.pooled.remaining import Remaining
 from solver.pooled.sets import Sets
 from solver.pooled.states import AWAITED, END, FINISHED, LAST, START, Choices, Demand, Label, Live, States
 
-MOST_STORED = 12_000_000
-"""Choices that are kept at once; more would take gigabytes."""
 MOST_AT_ONCE = 128
 """Labels that are expanded at once."""
 LOOKS = 512
 """Choices that become labels between two looks at the clock."""
-
-
-@dataclass
-class Pending:
-    """Choices after some labels that become labels one by one, the best estimate first."""
-
-    labels: Sequence[Label]
-    numbers: Sequence[int]
-    choices: Choices
-    next: int = 0
 
 
 class Relaxation:
@@ -81,15 +67,14 @@ class Relaxation:
         self.demand = demand
         self.transitions = Transitions(pool, sets, aim, demand)
         self.everything = (1 << len(pool.members)) - 1
-        self.heap: list[tuple[int, int, int, Label | Pending]] = []
+        self.queue = Queue(cutoff)
         self.settled: list[Label] = []
         exact = exact or any(sets.prefills[m.index] > pool.plain_work(m) + PS_PER_US for m in pool.members)
         self.front = Front(pool, aim, exact_work=exact)
         self.payments = Payments(pool, sets, aim, exact=exact)
         self.remaining = Remaining(pool, sets, Splits(pool, sets, late), aim)
-        self.stored = self.advanced = self.proved = 0
-        self._ties = count()
-        self._put(self.start())
+        self.advanced = self.proved = 0
+        self.queue.put(self.start())
 
     def start(self) -> Label:
         """Return the label at time 0: what has been prefilled already is done, and decodes."""
@@ -118,33 +103,33 @@ class Relaxation:
             labels, stopped = self._best(min(MOST_AT_ONCE, 1 + len(self.settled) // 4), stop)
             if stopped or stop():
                 for label in labels:
-                    self._put(label)
+                    self.queue.put(label)
                 return False
             if not labels:
-                return True
+                return self.queue.ceiling is None or bool(self.path)
             self._expand(labels)
 
     def _best(self, most: int, stop: Callable[[], bool]) -> tuple[list[Label], bool]:
-        """Take about as many of the best labels off the heap, none where the search is decided; say if it is stopped.
-        """
+        """Take about `most` of the best labels off the queue, none where the search is over; say if it is stopped."""
         labels: list[Label] = []
         fresh: list[Label] = []
-        while self.heap and len(labels) < most:
-            estimate, _, _, item = self.heap[0]
-            if self.cutoff is not None and estimate >= self.cutoff or self._ends(item):
+        while len(labels) < most:
+            first = self.queue.first
+            if first is None or self._ends(first):
                 if not fresh:
                     break
                 labels, fresh = labels + self._refined(fresh), []
-            elif isinstance(item, Pending):
+                continue
+            if isinstance(first, Pending):
                 self.advanced += 1
-                if self.advanced % LOOKS == 0 and (self.stored > MOST_STORED or stop()):
+                if self.advanced % LOOKS == 0 and stop():
                     return labels + fresh, True
-                heappop(self.heap)
-                self._advance(item)
-            else:
-                heappop(self.heap)
-                if item.parent >= 0 and not self.front.holds(item):
-                    continue
+            item = self.queue.take()
+            if not isinstance(item, Label):
+                label = self.made(*item)
+                if label is not None:
+                    self.queue.put(label)
+            elif item.parent < 0 or self.front.holds(item):
                 (labels if item.split >= 0 else fresh).append(item)
                 if len(fresh) == most:
                     labels, fresh = labels + self._refined(fresh), []
@@ -161,8 +146,8 @@ class Relaxation:
         for label, better in zip(labels, refined(self.remaining, labels), strict=True):
             if better.estimate == label.estimate:
                 kept.append(better)
-            elif self.cutoff is None or better.estimate < self.cutoff:
-                self._put(better)
+            else:
+                self.queue.put(better)
         return kept
 
     def is_complete(self, label: Label) -> bool:
@@ -172,17 +157,13 @@ class Relaxation:
     @property
     def bound(self) -> int | None:
         """A lower bound on the amount in ps: the cutoff where all labels reach it, None where there are no labels."""
-        if not self.heap:
-            return self.cutoff
-        least = self.heap[0][0]
-        return least if self.cutoff is None else min(least, self.cutoff)
+        return self.queue.bound
 
     @property
     def path(self) -> list[Label]:
         """The labels from the start to the best complete one; empty where none has been found."""
-        if not self.heap or not isinstance(label := self.heap[0][3], Label) or not self.is_complete(label):
-            return []
-        return self.path_to(label)
+        label = self.queue.first
+        return self.path_to(label) if isinstance(label, Label) and self.is_complete(label) else []
 
     def path_to(self, label: Label) -> list[Label]:
         """Return the labels from the start to one, in order."""
@@ -191,28 +172,11 @@ class Relaxation:
             path.append(self.settled[path[-1].parent])
         return path[::-1]
 
-    def _put(self, label: Label) -> None:
-        heappush(self.heap, (label.estimate, label.order, next(self._ties), label))
-
-    def _await(self, pending: Pending) -> None:
-        heappush(self.heap, (int(pending.choices.estimate[pending.next]), 0, next(self._ties), pending))
-
-    def _advance(self, pending: Pending) -> None:
-        """Turn the best of the pending choices into a label."""
-        label = self.made(pending, pending.next)
-        if label is not None:
-            self._put(label)
-        self.stored -= 1
-        pending.next += 1
-        if pending.next < pending.choices.label.size:
-            self._await(pending)
-
     def _expand(self, labels: Sequence[Label]) -> None:
         """Settle labels and store what may come after them."""
         pending = self.settle(labels)
         if pending is not None:
-            self.stored += pending.choices.label.size
-            self._await(pending)
+            self.queue.store(pending)
 
     def settle(self, labels: Sequence[Label]) -> Pending | None:
         """Settle labels and return what may come after them, None where nothing does."""
@@ -223,8 +187,8 @@ class Relaxation:
         choices.paid = self.payments.paid(states, choices)
         ahead = self.remaining.after(states, choices)
         choices.estimate = np.maximum(choices.paid + ahead, states.estimate[choices.label])
-        if self.cutoff is not None:
-            choices = choices.chosen(choices.estimate < self.cutoff)
+        if self.queue.limit is not None:
+            choices = choices.chosen(choices.estimate < self.queue.limit)
         if not choices.label.size:
             return None
         return Pending(labels, numbers, choices.chosen(np.argsort(choices.estimate, kind="stable")).packed())
