@@ -134,8 +134,8 @@ def test_a_beam_is_no_better_than_the_relaxed_optimum_and_reaches_it_if_it_is_wi
         found = [
             Beam(Relaxation(relaxer.pool, relaxer.sets, relaxer.aim), width).run(lambda: False) for width in (1, 10_000)
         ]
-        assert not found[0] or found[0][-1].estimate >= exact.path[-1].estimate
-        assert found[1][-1].estimate == exact.path[-1].estimate
+        assert not found[0] or found[0][0][-1].estimate >= exact.path[-1].estimate
+        assert found[1][0][-1].estimate == exact.path[-1].estimate
 
 
 def test_an_interrupt_keeps_the_schedules_and_the_bound_of_the_relaxation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,12 +176,13 @@ def test_the_relaxation_follows_the_optimum_of_a_single_request() -> None:
     instance = build([(0, 5, 2)], budget=2, cost=base_and_tokens(1))
     for name, amount in (("mean_ttft", 8 * MS), ("mean_e2e", 10 * MS), ("makespan", 10 * MS)):
         relaxed = Relaxer(problem_for(instance, 1), name, None).solve(None, Clock(20))
-        assert relaxed.schedule is not None
-        assert amounts(instance, relaxed.schedule)[name] == amount
+        assert relaxed.schedules
+        assert {amounts(instance, schedule)[name] for schedule in relaxed.schedules} == {amount}
         assert relaxed.bound == (amount - 2 if name == "makespan" else amount)  # 2 µs per request for rounding
 
 
-@pytest.mark.parametrize("window", ["code-12-a-linear mean_e2e", "code-10-a-context mean_ttft"])
+@pytest.mark.parametrize("window", ["code-12-a-linear mean_e2e", "code-10-a-context mean_ttft",
+                                    "code-12-a-linear makespan"])
 def test_a_beam_over_many_requests_beats_every_policy(window: str) -> None:
     window, objective = window.split()
     if not LADDER.is_dir():
@@ -192,12 +193,12 @@ def test_a_beam_over_many_requests_beats_every_policy(window: str) -> None:
     known.add_heuristics()
     best = known.best(objective, {"max_tbt": 35 * MS})
     assert best is not None
-    schedule = Relaxer(problem, objective, 35 * MS).beam(best.amounts[objective], 300, Clock(60))
-    assert schedule is not None
-    assert violations(instance, schedule) == []
-    shown = amounts(instance, schedule)
-    assert shown["max_tbt"] <= 35 * MS
-    assert shown[objective] < best.amounts[objective]
+    schedules = Relaxer(problem, objective, 35 * MS).beam(best.amounts[objective], 300, Clock(60))
+    assert schedules
+    assert not any(violations(instance, schedule) for schedule in schedules)
+    shown = [amounts(instance, schedule) for schedule in schedules]
+    assert max(each["max_tbt"] for each in shown) <= 35 * MS
+    assert min(each[objective] for each in shown) < best.amounts[objective]
 
 
 @pytest.mark.parametrize("window", ["code-03-b-linear", "code-04-a-context", "code-06-a-linear"])
@@ -206,8 +207,8 @@ def test_real_windows_are_bounded_and_planned_within_two_per_cent(window: str) -
         pytest.skip("needs ../shared/bench/ladder")
     instance = Instance.read(LADDER / f"{window}.json")
     relaxed = Relaxer(problem_for(instance, 1), "mean_ttft", 35 * MS).solve(None, Clock(60))
-    assert relaxed.schedule is not None
-    assert violations(instance, relaxed.schedule) == []
-    shown = amounts(instance, relaxed.schedule)
+    assert relaxed.schedules
+    assert not any(violations(instance, schedule) for schedule in relaxed.schedules)
+    shown = min((amounts(instance, schedule) for schedule in relaxed.schedules), key=lambda each: each["mean_ttft"])
     assert shown["max_tbt"] <= 35 * MS
     assert 0.98 * shown["mean_ttft"] <= relaxed.bound <= shown["mean_ttft"]

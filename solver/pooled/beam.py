@@ -14,6 +14,8 @@ from solver.pooled.states import LAST, Flags, Label, States
 
 MOST_AT_ONCE = 128
 """Labels that are expanded at once."""
+MOST_PATHS = 20
+"""Paths that are returned: the best of the relaxation is not always the best to follow."""
 
 
 class Beam:
@@ -35,10 +37,10 @@ class Beam:
         self.width = width
         self.narrow = narrow
         self.layers: defaultdict[int, list[Pending]] = defaultdict(list)
-        self.best: Label | None = None
+        self.complete: list[Label] = []
 
-    def run(self, stop: Callable[[], bool]) -> list[Label]:
-        """Return the labels of the best path found, empty where there is none or `stop()` came first."""
+    def run(self, stop: Callable[[], bool]) -> list[list[Label]]:
+        """Return the best paths found, each as its labels; none where there are none or `stop()` came first."""
         self._expand([self.relaxation.start()])
         while self.layers:
             layer = min(self.layers)
@@ -47,7 +49,8 @@ class Beam:
                 if stop():
                     return []
                 self._expand(labels[n : n + MOST_AT_ONCE])
-        return [] if self.best is None else self.relaxation.path_to(self.best)
+        best = sorted(self.complete, key=lambda label: label.estimate)[:MOST_PATHS]
+        return [self.relaxation.path_to(label) for label in best]
 
     def _kept(self, pendings: list[Pending]) -> list[Label]:
         """Return the best labels of a layer; complete ones are set aside."""
@@ -61,8 +64,7 @@ class Beam:
             if label is None:
                 continue
             if relaxation.is_complete(label):
-                if self.best is None or label.paid < self.best.paid:
-                    self.best = label
+                self.complete.append(label)
             else:
                 labels.append(label)
             if len(labels) == self.width:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from instances.schedule import Schedule
 from instances.units import PS_PER_US
@@ -24,13 +24,17 @@ class Plan:
         Labels from the start on.
     gap_us
         Largest TBT gap, None without a limit.
+    patient
+        Whether no first token comes before its iteration on the path: what is live slows down whatever is prefilled
+        beside it. Else each comes as soon as it can.
     """
 
-    def __init__(self, pool: Pool, path: Sequence[Label], gap_us: int | None) -> None:
+    def __init__(self, pool: Pool, path: Sequence[Label], gap_us: int | None, *, patient: bool = False) -> None:
         self.pool = pool
         self.problem = pool.problem
         self.gap_us = gap_us
         self.path = path
+        self.patient = patient
         self.order = [self._job(label.event) for label in path if label.event >= 0]
         self.left = {job.index: job.left for job in self.problem.jobs}
         self.decodes = {job.index: 0 if job.left else job.decodes for job in self.problem.jobs}
@@ -44,8 +48,9 @@ class Plan:
 
     def schedule(self) -> Schedule | None:
         """Return the schedule at its earliest times under the gap limit, None where there is none."""
-        for before, label in pairwise(self.path):
-            self._follow(before, label)
+        steps = list(pairwise(self.path))
+        for number, (before, label) in enumerate(steps):
+            self._follow(before, label, [after for _, after in steps[number:]])
         everyone = len(self.pool.arrivals)
         while any(self.left.values()) or any(self.decodes.values()):
             if not self._iterate(self._unfinished, self.pool.total, everyone):
@@ -55,20 +60,25 @@ class Plan:
         return earliest(instance, durations(instance, self.batches, "exact"), limits)
 
     @property
-    def _unfinished(self) -> Job | None:
-        return next((job for job in self.order if self.left[job.index]), None)
+    def _unfinished(self) -> list[Job]:
+        return [job for job in self.order if self.left[job.index]][:1]
 
-    def _follow(self, before: Label, label: Label) -> None:
-        """Append the iterations between two labels."""
+    def _follow(self, before: Label, label: Label, ahead: Sequence[Label]) -> None:
+        """Append the iterations between two labels; `ahead` are the second one and those that follow it."""
         count = label.iterations - before.iterations
         if label.event < 0:
             for _ in range(count):
-                self._iterate(None, label.units, before.arrived)
+                self._iterate([], label.units, before.arrived, held=self.patient)
             return
         job = self._job(label.event)
         if not count and self._joins(job):
             return
-        while self.left[job.index] and self._iterate(job, label.units, before.arrived):
+        if self.patient:
+            for _ in range(count - 1):
+                self._iterate([], label.units, before.arrived, held=True)
+            at_once = takewhile(lambda after: after.iterations == label.iterations and after.event >= 0, ahead)
+            self._iterate([self._job(after.event) for after in at_once], label.units, before.arrived)
+        while self.left[job.index] and self._iterate([job], label.units, before.arrived):
             pass
 
     def _joins(self, job: Job) -> bool:
@@ -108,19 +118,30 @@ class Plan:
         spans = [(self.computed[name], self.computed[name] + tokens) for name, tokens in chunks.items()]
         return self.problem.cost.duration_us(spans, self.contexts) <= self.gap_us
 
-    def _iterate(self, job: Job | None, target: int, arrived: int) -> bool:
-        """Append one iteration: running requests decode, `job` is prefilled first, others until the target."""
+    def _iterate(self, ending: Sequence[Job], target: int, arrived: int, *, held: bool = False) -> bool:
+        """Append one iteration: running requests decode, others are prefilled until the target.
+
+        Parameters
+        ----------
+        ending
+            Whose prefills are to end; they come first.
+        target, arrived
+            Units in the pool after it, and arrivals before it.
+        held
+            Whether no prefill may end.
+        """
         decode = self._begin()
         chunks: dict[str, int] = {}
-        for other in [job, *self.order] if job is not None else self.order:
-            name = other.request.id
-            if name in chunks or not self.left[other.index] or not self._is_here(other, arrived):
+        for job in [*ending, *self.order]:
+            name = job.request.id
+            if name in chunks or not self.left[job.index] or not self._is_here(job, arrived):
                 continue
-            wanted = self.left[other.index] if other is job else self.pool.unit * max(0, target - self.processed)
-            tokens = self._most(other, chunks, wanted, ends=other is job)
+            ends = job in ending
+            wanted = self.left[job.index] if ends else self.pool.unit * max(0, target - self.processed)
+            tokens = self._most(job, chunks, wanted, ends=ends and not held)
             if tokens:
                 chunks[name] = tokens
-                self._prefilled(other, tokens)
+                self._prefilled(job, tokens)
         if chunks or decode:
             self.batches.append(Batch(chunks, decode))
         return bool(chunks or decode)

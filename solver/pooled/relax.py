@@ -22,7 +22,7 @@ AIMS = {"mean_ttft": FIRST, "mean_e2e": LAST, "weighted_e2e": LAST, "makespan": 
 """Objectives that the relaxation bounds, and what they weigh."""
 BEAMS: tuple[tuple[int, int | None], ...] = ((30, None), (100, None), (300, None), (1000, None), (3000, None))
 """Width and narrowness of the beams that come before the search for the optimum, while they are short."""
-END_BEAMS = ((100, 1), (100, 2), (100, 3), *BEAMS)
+END_BEAMS = ((100, 1), (1000, 1), (100, 2), (1000, 2), (100, 3), *BEAMS)
 """The same for the end: whoever decodes longest comes first in most good schedules."""
 SHARE, LARGE_SHARE, END_SHARE = 0.5, 0.8, 0.2
 """Shares of the time left for the relaxation, beams included: of means over few requests, over more, and of makespans,
@@ -45,14 +45,14 @@ class Relaxed:
     ----------
     bound
         No schedule has a smaller amount (µs); where the cutoff was reached, that is the cutoff.
-    schedule
-        One that follows the relaxation's optimum, None where it was not found.
+    schedules
+        Those that follow the relaxation's optimum, none where it was not found.
     decided
         Whether the optimum was found, or the cutoff reached.
     """
 
     bound: int
-    schedule: Schedule | None
+    schedules: Sequence[Schedule]
     decided: bool
 
 
@@ -104,7 +104,7 @@ class Relaxer:
         def least(pool: Pool, late: Sequence[Late]) -> int:
             sets, part = Sets(pool, self.curves), clock.part(each)
             beam = Beam(Relaxation(pool, sets, self.aim, exact=False, late=late), LATE_BEAM).run(self._stop(part))
-            cutoff = beam[-1].estimate + 1 if beam else None
+            cutoff = beam[0][-1].estimate + 1 if beam else None
             search = Relaxation(pool, sets, self.aim, exact=False, late=late, cutoff=cutoff)
             search.run(self._stop(part))
             return search.bound or 0
@@ -129,7 +129,7 @@ class Relaxer:
             raise
         bound = 0 if search.bound is None else max(0, self.amount(search.bound))
         self.proved = max(self.proved, bound)
-        return Relaxed(bound, self._planned(search.path), decided)
+        return Relaxed(bound, self._planned([search.path] if search.path else []), decided)
 
     def path(self, best: int, clock: Clock) -> tuple[list[Label], int]:
         """Return the path of an optimum that may be as good as `best`, empty where there is none, and the bound."""
@@ -142,8 +142,8 @@ class Relaxer:
         search = self._search(best, demand=demand)
         return search.run(self._stop(clock)) and not search.path
 
-    def beam(self, best: int | None, width: int, clock: Clock, narrow: int | None = None) -> Schedule | None:
-        """Return a schedule that follows a good path of the relaxation, None where none was found in time."""
+    def beam(self, best: int | None, width: int, clock: Clock, narrow: int | None = None) -> list[Schedule]:
+        """Return schedules that follow a good path of the relaxation, none where none was found in time."""
         return self._planned(Beam(self._search(best), width, narrow).run(self._stop(clock)))
 
     def _search(self, best: int | None, demand: Demand | None = None, *, exact: bool = False) -> Relaxation:
@@ -158,8 +158,9 @@ class Relaxer:
 
         return stop
 
-    def _planned(self, path: list[Label]) -> Schedule | None:
-        return Plan(self.pool, path, self.gap_us).schedule() if path else None
+    def _planned(self, paths: Sequence[list[Label]]) -> list[Schedule]:
+        plans = [Plan(self.pool, path, self.gap_us, patient=patient) for path in paths for patient in (False, True)]
+        return [schedule for plan in plans if (schedule := plan.schedule()) is not None]
 
 
 def pooled(
@@ -182,21 +183,27 @@ def pooled(
     clock = clock.part(share * clock.left_s)
     for width, narrow in END_BEAMS if relaxations.aim == END else BEAMS:
         part = clock.part(BEAM_SHARE * clock.left_s)
-        schedule = relaxations.beam(_amount(best, name), width, part, narrow)
-        if schedule is not None and incumbents.add(schedule) is not None:
-            best = incumbents.best(name, limits)
+        best = _better(incumbents, relaxations.beam(_amount(best, name), width, part, narrow), name, limits)
         if part.elapsed_s > BEAM_SHARE * part.limit_s:  # a wider one would take longer than it may
             break
     relaxations.part(clock)
     bound, decided = 0, False
     for exact in (False, True):  # what is known after the fast search makes the exact one short
         relaxed = relaxations.solve(_amount(best, name), clock, exact=exact)
-        if relaxed.schedule is not None and incumbents.add(relaxed.schedule) is not None:
-            best = incumbents.best(name, limits)
+        best = _better(incumbents, relaxed.schedules, name, limits)
         bound, decided = max(bound, relaxed.bound), decided or relaxed.decided
         if not relaxed.decided or relaxations.aim == END or (best is not None and best.amounts[name] <= bound):
             break
-    return best, Relaxed(bound, None, decided)
+    return best, Relaxed(bound, (), decided)
+
+
+def _better(
+    incumbents: Incumbents, schedules: Sequence[Schedule], name: str, limits: Mapping[str, int]
+) -> Candidate | None:
+    """Return the best schedule known after adding some."""
+    for schedule in schedules:
+        incumbents.add(schedule)
+    return incumbents.best(name, limits)
 
 
 def _amount(known: Candidate | None, name: str) -> int | None:
