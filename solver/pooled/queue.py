@@ -11,8 +11,10 @@ import numpy as np
 
 from solver.pooled.states import Choices, Label
 
-MOST_STORED = 12_000_000
+MOST_STORED = 8_000_000
 """Choices that are kept at once; more would take gigabytes."""
+LABEL = 10
+"""Choices that take as much memory as a label."""
 KEPT = 0.5
 """Share of the choices that is kept when there are too many: the best ones."""
 
@@ -57,7 +59,7 @@ class Queue:
     ceiling
         Estimates from which on things were given up, for want of memory; None where nothing was.
     stored
-        Choices that are kept.
+        Choices that are kept, and labels, each as so many as it weighs.
     """
 
     def __init__(self, cutoff: int | None) -> None:
@@ -90,6 +92,7 @@ class Queue:
         """Add a label."""
         if self.limit is None or label.estimate < self.limit:
             heappush(self._heap, (label.estimate, label.order, next(self._ties), label))
+            self.stored += LABEL
 
     def store(self, pending: Pending) -> None:
         """Add choices, sorted by estimate."""
@@ -102,6 +105,7 @@ class Queue:
         """Remove the first label, or the first choice: (choices, its number)."""
         item = heappop(self._heap)[3]
         if isinstance(item, Label):
+            self.stored -= LABEL
             return item
         number = item.next
         item.next += 1
@@ -117,11 +121,12 @@ class Queue:
         """Give up the choices and labels with the worst estimates: the bound will not get there."""
         kept = [item for _, _, _, item in self._heap]
         estimates = [item.choices.estimate[item.next :] for item in kept if isinstance(item, Pending)]
-        every = np.concatenate(estimates)
-        self.ceiling = int(np.quantile(every, KEPT))
+        self.ceiling = int(np.quantile(np.concatenate(estimates), KEPT))
         self._heap = [
             (least, order, tie, part) for least, order, tie, item in self._heap if least < self.ceiling
             and (part := item if isinstance(item, Label) else item.below(self.ceiling)) is not None
         ]
         heapify(self._heap)
-        self.stored = sum(item.choices.label.size for _, _, _, item in self._heap if isinstance(item, Pending))
+        self.stored = sum(
+            LABEL if isinstance(item, Label) else item.choices.label.size for _, _, _, item in self._heap
+        )

@@ -87,7 +87,7 @@ class _Rest:
         if not last:
             first: Units = (np.maximum(times, alone) * weights).sum(axis=1) - rounding
             return first
-        costs = times * weights + self._ridden(need, count)
+        costs = times * weights + self._ridden(need, count, np.where(alone > times, self._within(alone), 0))
         total: Units = np.maximum(costs, alone * weights).sum(axis=1) + sets.decoding[row] + tokens - rounding
         return total
 
@@ -102,6 +102,15 @@ class _Rest:
             )
             alone[some] = np.maximum(alone[some], times[:, : self.rest])
         return alone
+
+    def _within(self, until: Units) -> Units:
+        """Return the most units that are processed from the label's time until some times."""
+        pool, room = self.pool, np.maximum(until - self.choices.time[:, None], 0)
+        slow = pool.base + pool.work(np.int64(pool.live_units))
+        full = pool.base + pool.work(np.int64(pool.full_units))
+        live = np.minimum(room, self.longest[:, None] * slow)
+        units: Units = -(-live * pool.live_units // slow) - (-(room - live) * pool.full_units // full)
+        return units
 
     def _last_tokens(self) -> Units:
         """Return Σ weight x time of the last tokens of live requests if nothing is prefilled beside them."""
@@ -151,7 +160,7 @@ class _Rest:
         total: Units = np.maximum(time, floor)
         return total
 
-    def _ridden(self, need: Units, count: Units) -> Units:
+    def _ridden(self, need: Units, count: Units, before: Units) -> Units:
         """Return, per first token, what its prefill costs beside decodes, or what it costs to wait for their end.
 
         Proof: let k_m be the iteration of the m-th first token of the rest, x(k) the units processed by iteration k, so
@@ -162,6 +171,10 @@ class _Rest:
         concave but where one of the terms becomes 0, so the best k_m is such a place or the least value. Whoever has one
         of the first tokens before it is live as well, until its end in `_own_ends`. A first token that an arrival
         delays may pay neither, so this is added to the time that units take, not to the time that arrivals ask for.
+
+        Where an arrival makes the m-th first token wait until A, up to `before_m` units are processed by then, and what
+        its last token pays counts from A on: only units beyond these ride on it. (If y > before_m are processed by the
+        first token, it is later than A by the time that y - before_m take, and they do not ride.)
         """
         pool, sets, row = self.pool, self.sets, self.row
         unit, full = pool.unit_ps, pool.full_units
@@ -170,20 +183,22 @@ class _Rest:
         weights = sets.weights[row, : self.rest]
         known = [(self.left[:, i], self.weight[:, i]) for i in range(self.left.shape[1]) if self.weight[:, i].any()]
         own, least_weight = self._own_ends(count), sets.least_weight[row]
+        passed = np.maximum.accumulate(np.maximum(before, need), axis=1)
+        riding = np.minimum(shares, np.maximum(need - np.pad(passed, ((0, 0), (1, 0)))[:, :-1], 0))
         for m in range(need.shape[1]):
-            share, least = shares[:, m], count[:, m]
-            wait = weights[:, m] * pool.base
-            ends = [*known, *((end, least_weight) for end in own[:m])]
-            # By how many units the first token may be late until a live request rides none of its share.
-            reach = [(share + full * (left - least), weight) for left, weight in ends]
-            reach = [(np.maximum(at, 0), weight) for at, weight in reach if (at > 0).any()]
-            best = np.zeros(share.size, dtype=np.int64)
-            for at, weight in reach:
+            least, wait = count[:, m], weights[:, m] * pool.base
+            ends = [(left, shares[:, m], weight) for left, weight in known]
+            ends += [(end, riding[:, m], least_weight) for end in own[:m]]
+            # By how many units the first token may be late until nothing of its share rides on a live request.
+            reach = [(share + full * (left - least), share, weight) for left, share, weight in ends]
+            reach = [(np.maximum(at, 0), share, weight) for at, share, weight in reach if (at > 0).any()]
+            best = np.zeros(least.size, dtype=np.int64)
+            for at, share, weight in reach:
                 best += weight * np.minimum(share, at)
             best *= unit
-            for start, _ in reach:
+            for start, _, _ in reach:
                 cost = wait * start // full
-                for at, weight in reach:
+                for at, share, weight in reach:
                     cost = cost + weight * unit * np.clip(at - start, 0, share)
                 best = np.minimum(best, cost)
             total[:, m] = best

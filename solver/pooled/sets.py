@@ -32,7 +32,8 @@ class Sets:
     since, early
         Per arrival after the first: units of the members that arrive then or later; those of the others.
     needed, tails, rest_works
-        Wide: the least units, tails' tokens and ps of whole prefills of any m + 1 members of the rest.
+        Wide: the least units and tails' tokens of any m + 1 members of the rest; the ps of whole prefills that so few
+        units take and any m + 1 members beyond their units.
     alone
         Wide: a time before which no m + 1 first tokens of the rest are out.
     weights
@@ -98,7 +99,8 @@ class Sets:
         wide = len(self.pool.members) - len(rest)
         self.needed[row] = _widened(_smallest_sums(m.units for m in rest), wide)
         self.tails[row] = _widened(_smallest_sums(m.tail for m in rest), wide)
-        self.rest_works[row] = _widened(_smallest_sums(self.prefills[m.index] for m in rest), wide)
+        beyond = _smallest_sums(self.prefills[m.index] - m.units * self.pool.unit_ps for m in rest)
+        self.rest_works[row] = self.needed[row] * self.pool.unit_ps + _widened(beyond, wide)
         self.alone[row] = _widened(self._earliest(rest), wide)
         self.weights[row, : len(rest)] = sorted((m.weight for m in rest), reverse=True)
         self.all_weights[row] = sum(m.weight for m in rest)
