@@ -23,8 +23,8 @@ from solver.hints import extract, finish, hint, timed
 from solver.horizon import PREFIX_METRICS, Horizon, complete_horizon, prefix_horizon, require_small_weights
 from solver.incumbent import Candidate, Incumbents
 from solver.intervals.search import by_intervals
-from solver.pooled.relax import pooled, relaxer
-from solver.pooled.windows import Window, windows
+from solver.pooled.windows import Window
+from solver.relaxing import by_relaxation
 from solver.run import Clock, Progress, Settings, search
 from solver.size import SizeGuard, estimated_size
 
@@ -32,8 +32,6 @@ GROWTH = 1.25
 """Models grow from this multiple of the fewest iterations, by this factor."""
 SMALL_MODEL = 4_000
 """Estimated number of literals up to which a conclusive model is solved at once."""
-WINDOW_SHARE = 0.25
-"""Share of the time left for the windows of first tokens."""
 TRIAL_SHARE = 0.15
 """Share of the time left for a small model that only looks for a better schedule."""
 
@@ -109,7 +107,7 @@ class Search:
                 return answer
             self.windows = {}
             if not answer.proved and answer.bound != ANY:
-                self._relaxed(key, limits, answer, clock)
+                by_relaxation(self, key, limits, answer, clock)
             if not answer.proved and self._ends_freely and PREFIX_METRICS.issuperset({key, *limits}):
                 answer = self._prefix(key, limits, answer, clock)
             if not answer.proved:
@@ -117,20 +115,6 @@ class Search:
         except KeyboardInterrupt:
             self.interrupted = True
         return answer
-
-    def _relaxed(self, name: str, limits: Mapping[str, int], answer: Answer, clock: Clock) -> None:
-        """Bound the optimum by the pooled relaxation, follow its optimum, and narrow down what may be better."""
-        relaxations = relaxer(self.problem, name, limits)
-        if relaxations is None:
-            return
-        try:
-            best, relaxed = pooled(relaxations, self.incumbents, limits, answer.best, clock)
-        except KeyboardInterrupt:
-            answer.improve(self.incumbents.best(name, limits), relaxations.proved, name)
-            raise
-        answer.improve(best, relaxed.bound, name)
-        if answer.best is not None and not answer.proved and relaxed.decided:
-            self.windows = windows(relaxations, answer.best.amounts[name], clock.part(WINDOW_SHARE * clock.left_s))
 
     def _caps(self, name: str, limits: Mapping[str, int], best: Candidate | None) -> dict[str, int]:
         """Return the limits, with the best known amount as one more (better schedules obey it)."""
@@ -154,7 +138,7 @@ class Search:
         # A short complete model finds good schedules, and they keep the prefix model small.
         count = int(GROWTH * self.bounds.fewest_iterations(self.problem.jobs)) + 2
         trial = replace(complete_horizon(self.problem, self.bounds, limits), iterations=count)
-        answer = self._run(name, limits, answer, trial, clock.share(TRIAL_SHARE), conclusive=False)
+        answer = self.run(name, limits, answer, trial, clock.share(TRIAL_SHARE), conclusive=False)
         return self._grow(name, limits, answer, clock, size, self.bounds.fewest_prefill_iterations)
 
     def _complete(self, name: str, limits: Mapping[str, int], answer: Answer, clock: Clock) -> Answer:
@@ -182,17 +166,17 @@ class Search:
                 return answer
             small_enough = answer.is_close(name) or estimated_size(self.problem, needed.iterations) <= SMALL_MODEL
             if small_enough or needed.iterations <= GROWTH * count:
-                return self._run(name, limits, answer, needed, clock)
+                return self.run(name, limits, answer, needed, clock)
             if self.guard.refuses(self.problem, count, clock.left_s):
                 return answer
             before = answer.best
             small = replace(needed, iterations=count)
-            answer = self._run(name, limits, answer, small, clock.share(TRIAL_SHARE), conclusive=False)
+            answer = self.run(name, limits, answer, small, clock.share(TRIAL_SHARE), conclusive=False)
             if answer.best is before:
                 count = int(GROWTH * count) + 1
         return answer
 
-    def _run(
+    def run(
         self,
         name: str,
         limits: Mapping[str, int],

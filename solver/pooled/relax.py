@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from instances.schedule import Schedule
 from instances.units import PS_PER_US
@@ -49,11 +49,15 @@ class Relaxed:
         Those that follow the relaxation's optimum, none where it was not found.
     decided
         Whether the optimum was found, or the cutoff reached.
+    first_tokens
+        When they come in the relaxation's optimum, in µs from the origin per index of the job; empty where it was not
+        found.
     """
 
     bound: int
     schedules: Sequence[Schedule]
     decided: bool
+    first_tokens: Mapping[int, int] = field(default_factory=dict)
 
 
 class Relaxer:
@@ -129,7 +133,9 @@ class Relaxer:
             raise
         bound = 0 if search.bound is None else max(0, self.amount(search.bound))
         self.proved = max(self.proved, bound)
-        return Relaxed(bound, self._planned([search.path] if search.path else []), decided)
+        path = search.path
+        first = {self.pool.members[at.event].index: at.time // PS_PER_US for at in path if at.event >= 0}
+        return Relaxed(bound, self._planned([path] if path else []), decided, first)
 
     def path(self, best: int, clock: Clock) -> tuple[list[Label], int]:
         """Return the path of an optimum that may be as good as `best`, empty where there is none, and the bound."""
@@ -187,14 +193,15 @@ def pooled(
         if part.elapsed_s > BEAM_SHARE * part.limit_s:  # a wider one would take longer than it may
             break
     relaxations.part(clock)
-    bound, decided = 0, False
+    bound, decided, first = 0, False, dict[int, int]()
     for exact in (False, True):  # what is known after the fast search makes the exact one short
         relaxed = relaxations.solve(_amount(best, name), clock, exact=exact)
         best = _better(incumbents, relaxed.schedules, name, limits)
         bound, decided = max(bound, relaxed.bound), decided or relaxed.decided
+        first.update(relaxed.first_tokens)
         if not relaxed.decided or relaxations.aim == END or (best is not None and best.amounts[name] <= bound):
             break
-    return best, Relaxed(bound, (), decided)
+    return best, Relaxed(bound, (), decided, first)
 
 
 def _better(

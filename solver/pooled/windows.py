@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from instances.units import PS_PER_US
@@ -61,6 +61,11 @@ def windows(relaxations: Relaxer, best: int, clock: Clock) -> dict[int, Window]:
             latest=LATEST if late is None else -(-(time + late) // PS_PER_US),
         )
     return found
+
+
+def around(times: Mapping[int, int], width_us: int) -> dict[int, Window]:
+    """Return windows around times in µs from the origin, per index of the job: a place to look, proved by nothing."""
+    return {index: Window(max(0, time - width_us), time + width_us) for index, time in times.items()}
 
 
 LATEST = 1 << 50
