@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from instances.schedule import Schedule
 from instances.units import PS_PER_US
@@ -31,6 +31,8 @@ SMALL = 6
 """Requests up to which means are proved, given time: to the µs by the relaxation, or by CP-SAT."""
 BEAM_SHARE = 0.2
 """Share of that for one beam."""
+DEARER, CONTEXTS = (1, 2), 100
+"""Other rates at which paths are looked for, where contexts add more than one in so many to the least rate."""
 LATE_SHARE, LATE_BEAM = 0.2, 100
 """Share of that for requests that arrive late, and the width of the beams over them."""
 WORK = 0.02
@@ -69,6 +71,9 @@ class Relaxer:
         What.
     gap_us
         Largest TBT gap that every wanted schedule obeys, None without one.
+    dearer
+        How many times what contexts add to a token on average is added to the least rate. Where it is not 0 nothing is
+        proved, but paths are easier to follow.
 
     Attributes
     ----------
@@ -76,7 +81,7 @@ class Relaxer:
         The best lower bound (µs) so far, interrupted searches included.
     """
 
-    def __init__(self, problem: Problem, name: str, gap_us: int | None) -> None:
+    def __init__(self, problem: Problem, name: str, gap_us: int | None, *, dearer: int = 0) -> None:
         self.problem = problem
         self.name = name
         self.gap_us = gap_us
@@ -85,8 +90,12 @@ class Relaxer:
         self.weights = {job.index: self._weight(name, job) for job in problem.jobs}
         full = problem.engine.largest_chunk
         piece = max(problem.cost.pieces, key=lambda p: p.base_us * PS_PER_US + p.prefill_ps * full)
-        self.pool = Pool(problem, piece, gap_us, self.weights, last_tokens=self.aim == LAST)
         self.curves = {job.index: problem.prefill_curve(piece, job) for job in problem.jobs}
+        tokens = sum(job.left for job in problem.jobs)
+        work = sum(curve[-1] for curve in self.curves.values()) * PS_PER_US
+        self.context_ps = max(0, work // max(1, tokens) - piece.prefill_ps)
+        piece = replace(piece, prefill_ps=piece.prefill_ps + dearer * self.context_ps)
+        self.pool = Pool(problem, piece, gap_us, self.weights, last_tokens=self.aim == LAST)
         self.sets = Sets(self.pool, self.curves)
         self.late: list[Late] = []
         arrivals = sum(self.weights[job.index] * job.arrival for job in problem.jobs)
@@ -192,6 +201,11 @@ def pooled(
         best = _better(incumbents, relaxations.beam(_amount(best, name), width, part, narrow), name, limits)
         if part.elapsed_s > BEAM_SHARE * part.limit_s:  # a wider one would take longer than it may
             break
+    for dearer in DEARER if relaxations.context_ps * CONTEXTS > relaxations.pool.rate else ():
+        rough = Relaxer(relaxations.problem, name, relaxations.gap_us, dearer=dearer)
+        for width, narrow in END_BEAMS[:2] if relaxations.aim == END else BEAMS[1:3]:
+            part = clock.part(BEAM_SHARE * clock.left_s)
+            best = _better(incumbents, rough.beam(None, width, part, narrow), name, limits)
     relaxations.part(clock)
     bound, decided, first = 0, False, dict[int, int]()
     for exact in (False, True):  # what is known after the fast search makes the exact one short
