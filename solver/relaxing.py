@@ -11,7 +11,8 @@ from solver.answer import Answer
 from solver.bounds import Bounds
 from solver.horizon import Horizon, complete_horizon
 from solver.incumbent import Candidate, Incumbents
-from solver.pooled.relax import pooled, relaxer
+from solver.pooled.follow import pooled
+from solver.pooled.relax import relaxer
 from solver.pooled.windows import Window, around, windows
 from solver.problem import Problem
 from solver.run import Clock

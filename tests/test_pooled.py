@@ -150,7 +150,7 @@ def test_an_interrupt_keeps_the_schedules_and_the_bound_of_the_relaxation(monkey
         return False
 
     monkeypatch.setattr(Relaxer, "_stop", lambda self, clock: stop)
-    monkeypatch.setattr("solver.pooled.relax.BEAMS", ((30, None),))
+    monkeypatch.setattr("solver.pooled.follow.BEAMS", ((30, None),))
     monkeypatch.setattr("solver.pooled.late.MOST_SPLITS", 0)
     search = Search(instance, Settings(workers=1), Clock(60))
     before = search.incumbents.best("mean_e2e", {"max_tbt": 35 * MS})

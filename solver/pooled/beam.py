@@ -8,8 +8,9 @@ from heapq import merge
 
 import numpy as np
 
-from solver.pooled.labels import Pending, Relaxation
+from solver.pooled.labels import Relaxation
 from solver.pooled.pool import Units
+from solver.pooled.queue import Pending
 from solver.pooled.states import LAST, Flags, Label, States
 
 MOST_AT_ONCE = 128

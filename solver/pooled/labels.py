@@ -21,7 +21,7 @@ from solver.pooled.pool import Member, Pool
 from solver.pooled.queue import Pending, Queue
 from solver.pooled.remaining import Remaining
 from solver.pooled.sets import Sets
-from solver.pooled.states import AWAITED, END, FINISHED, LAST, START, Choices, Demand, Label, Live, States
+from solver.pooled.states import AWAITED, END, FINISHED, LAST, START, Demand, Label, Live, States
 
 MOST_AT_ONCE = 128
 """Labels that are expanded at once."""

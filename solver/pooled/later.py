@@ -13,7 +13,7 @@ def refined(remaining: Remaining, labels: Sequence[Label]) -> list[Label]:
     found = [label._replace(split=0) for label in labels]
     for split, number in enumerate(remaining.splits.numbers.tolist()):
         some = [n for n, label in enumerate(labels) if label.arrived <= number]
-        if not some or not split and remaining.splits.numbers.size == 1:
+        if not some or (not split and remaining.splits.numbers.size == 1):
             continue
         states = States.of([labels[n]._replace(split=split) for n in some], remaining.sets)
         bounds = states.paid + remaining.after(states, unchanged(states))

@@ -106,8 +106,8 @@ class _Rest:
     def _within(self, until: Units) -> Units:
         """Return the most units that are processed from the label's time until some times."""
         pool, room = self.pool, np.maximum(until - self.choices.time[:, None], 0)
-        slow = pool.base + pool.work(np.int64(pool.live_units))
-        full = pool.base + pool.work(np.int64(pool.full_units))
+        slow = pool.base + pool.live_units * pool.unit_ps
+        full = pool.base + pool.full_units * pool.unit_ps
         live = np.minimum(room, self.longest[:, None] * slow)
         units: Units = -(-live * pool.live_units // slow) - (-(room - live) * pool.full_units // full)
         return units
@@ -163,13 +163,15 @@ class _Rest:
     def _ridden(self, need: Units, count: Units, before: Units) -> Units:
         """Return, per first token, what its prefill costs beside decodes, or what it costs to wait for their end.
 
+        `before` are the units that may be processed before the first tokens that an arrival delays, 0 for others.
+
         Proof: let k_m be the iteration of the m-th first token of the rest, x(k) the units processed by iteration k, so
         x(k_m) >= need_m. A live request with r iterations left ends at base r + work(x(r)) or later. Between r and k_m
         an iteration holds at most `full_units`, so of share_m = need_m - need_{m-1}, the units between two levels of x,
         at least share_m - full_units max(0, k_m - r) are part of x(r). So m costs these for every live request, and
         base for the iterations by which k_m is later than its least value. As a function of a real k_m that sum is
-        concave but where one of the terms becomes 0, so the best k_m is such a place or the least value. Whoever has one
-        of the first tokens before it is live as well, until its end in `_own_ends`. A first token that an arrival
+        concave but where one of the terms becomes 0, so the best k_m is such a place or the least value. Whoever has
+        one of the first tokens before it is live as well, until its end in `_own_ends`. A first token that an arrival
         delays may pay neither, so this is added to the time that units take, not to the time that arrivals ask for.
 
         Where an arrival makes the m-th first token wait until A, up to `before_m` units are processed by then, and what

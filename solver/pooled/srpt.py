@@ -31,13 +31,13 @@ class Srpt:
         self.numbers = np.array([sum(when <= m.arrival for when in pool.arrivals) for m in pool.members])
         self.groups = self._groups()
 
-    def _groups(self) -> list[tuple[int, list[int]]]:
+    def _groups(self) -> list[tuple[int, Units]]:
         """Return (time, places of the members that arrive about then), in order, without the first arrivals."""
-        groups: list[tuple[int, list[int]]] = []
+        groups: list[tuple[int, Units]] = []
         for number, when in enumerate(self.pool.arrivals, start=1):
-            places = [int(place) for place in np.nonzero(self.numbers == number)[0]]
+            places = np.nonzero(self.numbers == number)[0]
             if groups and when - groups[-1][0] <= self.pool.base // TOGETHER:
-                groups[-1][1].extend(places)
+                groups[-1] = groups[-1][0], np.append(groups[-1][1], places)
             else:
                 groups.append((when, places))
         return groups

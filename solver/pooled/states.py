@@ -30,9 +30,9 @@ UNMARKED = -1
 class Label(NamedTuple):
     """A state of the relaxation with the best that is known about reaching it.
 
-    `split` is the number of the best way to take late requests apart. Its `floor` and all that has been processed since the start (whole prefills, the least that units of others take,
+    Its `floor` and all that has been processed since the start (whole prefills, the least that units of others take,
     decodes) are together a time that is not later than its own, up to rounding: base x iterations, and what idling
-    adds.
+    adds. `split` is the number of the best way to take late requests apart.
     """
 
     estimate: int
