@@ -5,6 +5,7 @@ Exit codes: 0 answered, 1 the answer is no, 2 bad input or usage, 3 unknown with
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -34,6 +35,8 @@ from instances.errors import InputError
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Why stdout may not take what is written; the exit code must not say that the answer is no."""
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 """The class of all errors in the use of options; typer brings its own copy of click or uses the installed one."""
 
@@ -63,6 +66,12 @@ class Chunkfront(TyperGroup):
         except (KeyboardInterrupt, typer.Abort):
             output.error("interrupted")
             code = INTERRUPTED
+        except OSError as problem:  # files are opened where their errors are known
+            if problem.errno not in FULL:
+                raise
+            output.drop_stdout()
+            output.error(f"stdout: cannot be written: {problem.strerror}")
+            code = BAD_INPUT
         if standalone_mode:
             sys.exit(code)
         return code

@@ -187,9 +187,9 @@ def parse_axes(text: str | None, instance: Instance, option: str = "--axes") -> 
     if text is None and instance.axes is None:
         return DEFAULT_AXES
     given = text.split(",") if text is not None else list(instance.axes or ())
-    where = option if text is not None else "axes of the instance"
+    where = option if text is not None else f"axes of instance {instance.name!r}"
     if not 2 <= len(given) <= 3:
-        raise InputError.expected("two or three metrics, like makespan,max_tbt", text, where)
+        raise InputError.expected("two or three metrics, like makespan,max_tbt", ",".join(given), where)
     axes = tuple(parse_metric(name, where) for name in given)
     if len({amount_key(axis) for axis in axes}) < len(axes):
         what = f"{'two' if len(axes) == 2 else 'three'} different metrics (throughput is makespan read the other way)"
@@ -237,7 +237,7 @@ def load_instance(text: str) -> Instance:
     path = Path(text)
     if text in (*names, *worst_names()) and not path.is_file():
         return load_bundled(text)
-    if path.exists():
+    if text and path.exists():
         return Instance.read(path)
     raise InputError(
         f"expected a file or a bundled instance ({', '.join(names)}), got {text!r}{did_you_mean(text, names)}",

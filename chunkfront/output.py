@@ -26,7 +26,12 @@ def emit(text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  open until the process ends
+        drop_stdout()
+
+
+def drop_stdout() -> None:
+    """Drop whatever is written to stdout from now on."""
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  open until the process ends
 
 
 def emit_json(document: Any) -> None:

@@ -96,10 +96,12 @@ class Cuts:
     def add_stall_capacity(self) -> None:
         """Add: prefill tokens of k <= K - (K - x)·decode[i][k], x the most tokens that fit beside a decode into G.
 
-        Proof: an iteration in which i decodes closes a gap of i, so it lasts at most G. Its chunks cost at least
-        their tokens times the rate, less 1 µs per request for rounding (F is a rounded nondecreasing function whose
-        context part only adds), beside the base and the cheapest decode. Whole chunk units are tokens too, so at
-        most ⌊x / unit⌋ of them fit.
+        Proof: an iteration after the first and before the last token of i lies in a gap of i, so it lasts at most G.
+        Its chunks cost at least their tokens times the rate, less 1 µs per request for rounding (F is a rounded
+        nondecreasing function whose context part only adds), beside the base. In that gap i decodes, in this iteration
+        or in one that takes as long at least, so the cheapest decode fits in as well; but where i may be evicted, the
+        end of a prefill may emit its token instead. Whole chunk units are tokens too, so at most ⌊x / unit⌋ of them
+        fit.
         """
         gap = self.caps.get("max_tbt")
         most = self._tokens_beside_decode(gap) if gap is not None else None
@@ -122,7 +124,8 @@ class Cuts:
         for piece in self.problem.cost.pieces:
             if piece.prefill_ps:
                 firsts = [piece.decode_us(job.held + job.left + 1) for job in self.problem.jobs if job.decodes]
-                room = gap - piece.base_us - min(firsts, default=0) + len(self.problem.jobs)
+                decode = 0 if self.problem.evictions else min(firsts, default=0)
+                room = gap - piece.base_us - decode + len(self.problem.jobs)
                 found.append(max(0, room * PS_PER_US // piece.prefill_ps))
         return min(found, default=None)
 

@@ -19,7 +19,7 @@ from solver.problem import Problem
 from solver.timing import Batch, durations, earliest
 
 BASIC = ("greedy-chunked", "greedy-chunked:order=srpt", "prefill-first", "orca", "static")
-"""Policies that are run whatever the time limit."""
+"""Policies that are run first."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,11 @@ class Incumbents:
         )
 
     def add_heuristics(self, stop: Callable[[], bool] = lambda: False) -> None:
-        """Run the heuristics; a policy that fails on the instance is left out."""
+        """Run the heuristics until one has a schedule and `stop()` holds; a policy that fails is left out."""
         for name in BASIC:
             self._simulate(name)
+            if self.found and stop():
+                return
         self.add(serial(self.problem))
         for name in heuristic_names(self.problem):
             if stop():

@@ -273,3 +273,14 @@ def test_tables_fit_the_width_of_the_terminal(args: list[str], columns: str, mon
     outcome = chunkfront(*args)
     assert outcome.code == 0
     assert max(len(line) for line in outcome.out.splitlines()) <= int(columns)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("given", [["instances"], ["--help"], ["solve", "chat", "--time-limit", "2", "--json"]])
+def test_a_full_disk_is_no_answer(given: list[str]) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [*PROGRAM, *given], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == "Error: stdout: cannot be written: No space left on device\n"

@@ -88,7 +88,7 @@ def to_instance(
     if never_batches(instance):
         notices.append(
             "the load is so low that each request is done before the next arrives: batches never exceed one "
-            "request and every policy ties; raise compress or choose a busier window"
+            "request and every policy ties; raise compress (--compress) or choose a busier window"
         )
     return Import(instance, len(reasons), tuple(notices))
 

@@ -76,7 +76,7 @@ def _without_zeros(found: list[TraceRow], kind: Format, *, drop: bool) -> list[T
     for number, row in enumerate(found, start=1):
         if not drop and not (row.prompt_tokens and row.output_tokens):
             column = kind.columns[1] if not row.prompt_tokens else kind.columns[2]
-            raise InputError("expected at least 1, got 0 (drop_zeros leaves such rows out)",
+            raise InputError("expected at least 1, got 0 (--drop-zeros leaves such rows out)",
                              field=place(row.line, number, column))
     kept = [row for row in found if row.prompt_tokens and row.output_tokens]
     if not kept:
@@ -91,6 +91,6 @@ def _in_order(kept: list[TraceRow], found: list[TraceRow], kind: Format, *, sort
         if row.arrival_ns < before.arrival_ns:
             number = next(i for i, other in enumerate(found, start=1) if other is row)
             early = (before.arrival_ns - row.arrival_ns) / NS_PER_S
-            message = f"arrives {early} s before the row of line {before.line} above it (sort puts rows in order)"
+            message = f"arrives {early} s before the row of line {before.line} above it (--sort puts rows in order)"
             raise InputError(message, field=place(row.line, number, kind.columns[0]))
     return kept

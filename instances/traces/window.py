@@ -65,7 +65,7 @@ def window(
         For a window without requests, both `count` and `duration_s`, and numbers out of range.
     """
     if count is not None and duration_s is not None:
-        raise InputError("give count or duration, not both", field="window")
+        raise InputError("give a count (--count) or a duration (--duration), not both", field="window")
     start = trace.origin_ns + _ns(start_s, "start")
     first = bisect_left(trace.rows, start, key=attrgetter("arrival_ns"))
     end = len(trace.rows)

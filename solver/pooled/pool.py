@@ -37,6 +37,10 @@ from solver.problem import Job, Problem
 Units = NDArray[np.int64]
 MOST_UNITS = 600
 """Largest pool: above, the tables and the number of choices are too long."""
+MOST_MEMBERS = 60
+"""Sets of more do not fit into an integer of 64 bits."""
+LARGEST_SUM = 1 << 60
+"""Sums of weights x times in ps stay below this."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ class Pool:
         self, problem: Problem, piece: Piece, gap_us: int | None, weights: dict[int, int], *, last_tokens: bool = False
     ) -> None:
         self.problem = problem
+        self._piece = piece
         self.base = piece.base_us * PS_PER_US
         self.rate = piece.prefill_ps
         self.unit = max((job.unit for job in problem.jobs if job.left), default=1)
@@ -162,9 +167,19 @@ class Pool:
 
     @cached_property
     def applies(self) -> bool:
-        """Whether the pool has units of one size, and few enough."""
+        """Whether the pool has units of one size, and few enough, and its sums are integers of 64 bits."""
         sizes = {job.unit for job in self.problem.jobs if job.left}
-        return len(sizes) == 1 and 0 < self.total <= MOST_UNITS and self.base > 0 and self.full_tokens >= self.unit
+        if len(sizes) != 1 or len(self.members) > MOST_MEMBERS or self._largest_sum > LARGEST_SUM:
+            return False
+        return 0 < self.total <= MOST_UNITS and self.base > 0 and self.full_tokens >= self.unit
+
+    @property
+    def _largest_sum(self) -> int:
+        """Σ weight x the latest time of any path: an iteration per unit, tail and decode after the last arrival."""
+        curves = [self.problem.prefill_curve(self._piece, job)[-1] for job in self.problem.jobs]
+        alone = [m.decode_ps + self.base * (m.units + 1 + m.decodes) for m in self.members]
+        end = max(m.arrival for m in self.members) + sum(alone) + sum(curves) * PS_PER_US
+        return end * max(1, sum(m.weight for m in self.members))
 
     @cached_property
     def decodes(self) -> Units:

@@ -17,6 +17,10 @@ NARROWEST = 1_000
 """µs: the first width is no smaller. Less than a small part of an iteration narrows nothing down."""
 
 
+WIDEST = 10**9
+"""µs: no width is larger."""
+
+
 @dataclass(frozen=True)
 class Window:
     """Every schedule better than the best known has the first token of a job within it; µs from the origin."""
@@ -44,7 +48,8 @@ def windows(relaxations: Relaxer, best: int, clock: Clock) -> dict[int, Window]:
     path, bound = relaxations.path(best, clock)
     found: dict[int, Window] = {}
     slack = relaxations.pool.slack_ps + relaxations.pool.charged_ps
-    gap = max(best - bound, NARROWEST) * PS_PER_US
+    # (With weights the gap may be longer than any time.)
+    gap = min(max(best - bound, NARROWEST), WIDEST // STEPS[-1]) * PS_PER_US
     for label in path:
         if label.event < 0:
             continue
