@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from heapq import merge
 
@@ -15,12 +15,17 @@ from solver.pooled.states import LAST, Flags, Label, States
 
 MOST_AT_ONCE = 128
 """Labels that are expanded at once."""
+PER_SET = 20
+"""Of a width only one in so many may have the same first tokens out: what comes next is bounded too weakly to tell good
+sets of them from bad ones early on."""
+TRIED = 20
+"""Choices that are looked at per label, times the width: some are dominated, some have been seen too often."""
 MOST_PATHS = 20
 """Paths that are returned: the best of the relaxation is not always the best to follow."""
 
 
 class Beam:
-    """A search that keeps the best labels of each layer: those with as many events behind them.
+    """A search that keeps the best labels of each layer, those with as many events behind them, few of each set.
 
     Parameters
     ----------
@@ -55,19 +60,22 @@ class Beam:
 
     def _kept(self, pendings: list[Pending]) -> list[Label]:
         """Return the best labels of a layer; complete ones are set aside."""
-        relaxation, labels = self.relaxation, []
+        relaxation, labels, sets = self.relaxation, list[Label](), Counter[int]()
+        most = self.width if self.narrow == 1 else max(2, self.width // PER_SET)  # one order has few sets
         ranked = merge(*(
-            [(int(estimate), number, n) for n, estimate in enumerate(pending.choices.estimate[: 2 * self.width])]
+            [(int(estimate), number, n) for n, estimate in enumerate(pending.choices.estimate[: TRIED * self.width])]
             for number, pending in enumerate(pendings)
         ))
         for _, number, n in ranked:
-            label = relaxation.made(pendings[number], n)
+            row = int(pendings[number].choices.row[n])
+            label = None if sets[row] >= most else relaxation.made(pendings[number], n)
             if label is None:
                 continue
             if relaxation.is_complete(label):
                 self.complete.append(label)
             else:
                 labels.append(label)
+                sets[row] += 1
             if len(labels) == self.width:
                 break
         return labels
