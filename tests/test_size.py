@@ -35,7 +35,7 @@ def test_a_model_that_is_too_large_is_refused_with_its_size_and_the_rest_is_answ
     optimum = solve(SPIKE, "mean_e2e", {"max_tbt": 12.0}, workers=1)
     assert (optimum.status, optimum.notes) == (OPTIMAL, ())
     monkeypatch.setattr(size, "LARGEST_MODEL", 10)
-    monkeypatch.setattr("solver.search.relaxer", lambda *_: None)  # the relaxation would prove it without a model
+    monkeypatch.setattr("solver.relaxing.relaxer", lambda *_: None)  # the relaxation would prove it without a model
     refused = solve(SPIKE, "mean_e2e", {"max_tbt": 12.0}, workers=1)
     assert refused.status == FEASIBLE
     assert refused.schedule is not None

@@ -16,7 +16,7 @@ Proof that it is a relaxation. Take any schedule that obeys the limits; c_i is t
   request the work since any moment is at least its tokens times the rate, less 1 µs. So every time is at least the
   relaxed one less 1 µs per request.
 Limits on memory, seats and shapes of chunks are forgotten, and so is the upper limit on idling. Decodes cost nothing
-but what last tokens count of their own request's, and, where `_pays_for_pauses`, what every iteration is charged.
+but what last tokens count of their own request's, and, where `pays_for_pauses`, what every iteration is charged.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from collections.abc import Container, Iterable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from instances.cost_model import Piece
 from instances.units import PS_PER_US
+from solver.pooled.pauses import pays_for_pauses, steps
 from solver.problem import Job, Problem
 
 Units = NDArray[np.int64]
@@ -104,13 +104,13 @@ class Pool:
         evicts = problem.engine.preemption != "none"  # the end of a prefill may stand for a decode
 
         curves = {job.index: problem.decode_curve(piece, job) for job in problem.jobs}
-        charges = last_tokens and not evicts and _pays_for_pauses(piece.base_us, curves, weights)
+        charges = last_tokens and not evicts and pays_for_pauses(piece.base_us, curves, weights)
 
         def own(job: Job) -> int:
             return 0 if evicts else curves[job.index][-1] * PS_PER_US
 
         def each(job: Job) -> int:
-            return min(_steps(curves[job.index]), default=0) * PS_PER_US if charges else 0
+            return min(steps(curves[job.index]), default=0) * PS_PER_US if charges else 0
 
         self.members = tuple(
             Member(job.index, job.units, job.remainder, job.arrival * PS_PER_US, job.decodes,
@@ -239,23 +239,3 @@ class Pool:
     def live_units(self) -> int:
         """Most units of an iteration with a live request."""
         return self.live_tokens // self.unit
-
-
-def _steps(curve: list[int]) -> list[int]:
-    return [after - before for before, after in pairwise(curve)]
-
-
-def _pays_for_pauses(base_us: int, curves: dict[int, list[int]], weights: dict[int, int]) -> bool:
-    """Return whether whoever pauses loses more than all together can gain: weight x base >= dearest decode x Σ weights.
-
-    Then the relaxation may charge every iteration the decodes of all live requests, in Σ weight x last token. Proof:
-    take a schedule in which i pauses p_i times before its last token. In the relaxation it ends p_i iterations
-    sooner, which are base p_i or longer. What the relaxation has charged by any moment, waits for arrivals included,
-    are the decodes of the schedule by then and others that i put off, at most p_i of them. So the sum in the relaxation
-    exceeds that of the schedule by at most Σ_i p_i (dearest decode of i x Σ weights - weight_i base) <= 0. The same
-    exchange shows that an iteration may still be moved behind the next first token.
-    """
-    total = sum(weights.get(index, 0) for index in curves)
-    return all(
-        weights.get(index, 0) * base_us >= max(_steps(curve), default=0) * total for index, curve in curves.items()
-    )
