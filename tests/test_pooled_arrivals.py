@@ -20,7 +20,7 @@ from solver.pooled.relax import Relaxer
 from solver.pooled.srpt import Srpt
 from solver.run import Clock
 from tests.judges.exhaustive import exact_optimum
-from tests.test_pooled import LADDER, MS, cheap_decodes, drawn
+from tests.test_pooled import LADDER, MS, cheap_decodes, check_windows, drawn
 
 MEANS = ("mean_ttft", "mean_e2e", "weighted_e2e")
 
@@ -66,6 +66,12 @@ def test_no_bound_exceeds_the_optimum_where_requests_arrive_late(seed: int) -> N
         drawn(seed, every_feature=False), drawn(seed, every_feature=True), cheap_decodes(seed)
     ):  # fmt: skip
         check(later(instance, seed), gap_us)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_windows_hold_every_optimal_schedule_where_requests_arrive_late(seed: int) -> None:
+    for instance, gap_us in (drawn(seed, every_feature=False), cheap_decodes(seed)):
+        check_windows(later(instance, seed), gap_us)
 
 
 def test_late_requests_are_taken_apart_on_some_of_these_instances() -> None:
