@@ -25,6 +25,8 @@ from solver.pooled.states import AWAITED, END, FINISHED, LAST, START, Demand, La
 
 MOST_AT_ONCE = 128
 """Labels that are expanded at once."""
+MOST_SETTLED = 800_000
+"""Labels that are expanded at all; more would take gigabytes."""
 LOOKS = 512
 """Choices that become labels between two looks at the clock."""
 
@@ -101,7 +103,7 @@ class Relaxation:
         while True:
             self.proved = self.bound or self.proved
             labels, stopped = self._best(min(MOST_AT_ONCE, 1 + len(self.settled) // 4), stop)
-            if stopped or stop():
+            if stopped or stop() or len(self.settled) > MOST_SETTLED:
                 for label in labels:
                     self.queue.put(label)
                 return False
