@@ -19,8 +19,8 @@ from solver.run import Clock
 
 AIMS = {"mean_ttft": FIRST, "mean_e2e": LAST, "weighted_e2e": LAST, "makespan": END}
 """Objectives that the relaxation bounds, and what they weigh."""
-LATE_SHARE, LATE_BEAM = 0.2, 100
-"""Share of that for requests that arrive late, and the width of the beams over them."""
+LATE_SHARE, LATE_BEAM = 0.3, 100
+"""Share of the time for requests that arrive late, and the width of the beams over them."""
 WORK = 0.02
 """Units of work that one expansion of labels counts for."""
 
@@ -98,10 +98,10 @@ class Relaxer:
         """Bound what those who arrive late cost alone; it helps all searches that follow."""
         if self.aim == END:
             return
-        each = LATE_SHARE / (1 + len(splits(self.pool))) * clock.left_s
+        clock, count = clock.part(LATE_SHARE * clock.left_s), len(splits(self.pool))
 
         def least(pool: Pool, late: Sequence[Late]) -> int:
-            sets, part = Sets(pool, self.curves), clock.part(each)
+            sets, part = Sets(pool, self.curves), clock.part(clock.left_s / (count - len(late)))
             beam = Beam(Relaxation(pool, sets, self.aim, exact=False, late=late), LATE_BEAM).run(self._stop(part))
             cutoff = beam[0][-1].estimate + 1 if beam else None
             search = Relaxation(pool, sets, self.aim, exact=False, late=late, cutoff=cutoff)
