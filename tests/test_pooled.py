@@ -106,7 +106,7 @@ def check_windows(instance: Instance, gap_us: int | None) -> int:
         best = min((point for point, _, _ in found), default=None)
         if best is None:
             continue
-        relaxer.part(Clock(20))
+        relaxer.take_apart(Clock(20))
         narrow = windows(relaxer, best[0] + 1, Clock(20))
         for point, batches, ends in found:
             for batch, end in zip(batches, ends, strict=True) if point == best else ():

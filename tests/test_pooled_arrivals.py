@@ -51,7 +51,7 @@ def check(instance: Instance, gap_us: int | None) -> int:
     """Assert that no bound exceeds the optimum with late requests taken apart; return how often some were."""
     apart = 0
     for name, relaxer, optimum in relaxers(instance, gap_us):
-        relaxer.part(Clock(20))
+        relaxer.take_apart(Clock(20))
         apart += bool(relaxer.late)
         for best in (None, optimum, optimum + 1):
             for exact in (False, True):

@@ -53,7 +53,7 @@ def pooled(
         for width, narrow in END_BEAMS[:2] if relaxations.aim == END else BEAMS[1:3]:
             part = clock.part(BEAM_SHARE * clock.left_s)
             best = _better(incumbents, rough.beam(None, width, part, narrow), name, limits)
-    relaxations.part(clock)
+    relaxations.take_apart(clock)
     bound, decided, first = 0, False, dict[int, int]()
     for exact in (False, True):  # what is known after the fast search makes the exact one short
         relaxed = relaxations.solve(_amount(best, name), clock, exact=exact)

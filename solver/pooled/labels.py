@@ -15,10 +15,10 @@ from instances.units import PS_PER_US
 from solver.pooled.events import Transitions
 from solver.pooled.front import Front
 from solver.pooled.late import Late, Splits
-from solver.pooled.later import refined
 from solver.pooled.payments import Payments
 from solver.pooled.pool import Member, Pool
 from solver.pooled.queue import Pending, Queue
+from solver.pooled.refining import refined
 from solver.pooled.remaining import Remaining
 from solver.pooled.sets import Sets
 from solver.pooled.states import AWAITED, END, FINISHED, LAST, START, Demand, Label, Live, States

@@ -94,7 +94,7 @@ class Relaxer:
             return 0 if job.request.starts_in_decode else 1
         return job.request.weight if name == "weighted_e2e" else 1
 
-    def part(self, clock: Clock) -> None:
+    def take_apart(self, clock: Clock) -> None:
         """Bound what those who arrive late cost alone; it helps all searches that follow."""
         if self.aim == END:
             return
