@@ -14,9 +14,10 @@ FREE = 1 << 40
 class Nondominated:
     """Values of which none is as small as another in every component."""
 
+    __slots__ = ("rows", "size")
+
     def __init__(self, value: tuple[int, ...]) -> None:
-        self.rows: Units = np.empty((2, len(value)), dtype=np.int64)
-        self.rows[0] = value
+        self.rows: Units = np.array([value], dtype=np.int64)
         self.size = 1
 
     def holds(self, value: tuple[int, ...]) -> bool:
@@ -53,6 +54,11 @@ class Front:
     exact_work
         Whether that floor is above the time: for token times to the µs, or where whole prefills take longer than their
         tokens at the rate.
+
+    Attributes
+    ----------
+    added
+        States that were added, those that are dominated by now included.
     """
 
     def __init__(self, pool: Pool, aim: str, *, exact_work: bool) -> None:
@@ -60,6 +66,7 @@ class Front:
         self.aim = aim
         self.exact_work = exact_work
         self.fronts: dict[object, Nondominated] = {}
+        self.added = 0
 
     def holds(self, label: Label) -> bool:
         """Return whether a label is still not dominated."""
@@ -76,8 +83,10 @@ class Front:
         front = self.fronts.get(key)
         if front is None:
             self.fronts[key] = Nondominated(value)
-            return True
-        return front.add(value)
+        elif not front.add(value):
+            return False
+        self.added += 1
+        return True
 
     def _ranked(
         self, paid: int, time: int, iterations: int, floor: int, units: int, done: int, arrived: int, joinable: bool,

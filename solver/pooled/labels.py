@@ -25,8 +25,8 @@ from solver.pooled.states import AWAITED, END, FINISHED, LAST, START, Demand, La
 
 MOST_AT_ONCE = 128
 """Labels that are expanded at once."""
-MOST_SETTLED = 800_000
-"""Labels that are expanded at all; more would take gigabytes."""
+MOST_LABELS = 700_000
+"""Labels that are made at all; more would take gigabytes."""
 LOOKS = 512
 """Choices that become labels between two looks at the clock."""
 
@@ -103,7 +103,7 @@ class Relaxation:
         while True:
             self.proved = self.bound or self.proved
             labels, stopped = self._best(min(MOST_AT_ONCE, 1 + len(self.settled) // 4), stop)
-            if stopped or stop() or len(self.settled) > MOST_SETTLED:
+            if stopped or stop() or self.front.added > MOST_LABELS:
                 for label in labels:
                     self.queue.put(label)
                 return False

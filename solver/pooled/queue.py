@@ -11,7 +11,7 @@ import numpy as np
 
 from solver.pooled.states import Choices, Label
 
-MOST_STORED = 6_000_000
+MOST_STORED = 5_000_000
 """Choices that are kept at once; more would take gigabytes."""
 LABEL = 10
 """Choices that take as much memory as a label."""
