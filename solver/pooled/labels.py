@@ -25,7 +25,7 @@ from solver.pooled.states import AWAITED, END, FINISHED, LAST, START, Demand, La
 
 MOST_AT_ONCE = 128
 """Labels that are expanded at once."""
-MOST_LABELS = 700_000
+MOST_LABELS = 800_000
 """Labels that are made at all; more would take gigabytes."""
 LOOKS = 512
 """Choices that become labels between two looks at the clock."""
