@@ -10,11 +10,11 @@ from solver.pooled.relax import Relaxed, Relaxer
 from solver.pooled.states import END
 from solver.run import Clock
 
-BEAMS: tuple[tuple[int, int | None], ...] = ((30, None), (100, None), (300, None), (1000, None), (3000, None))
+BEAMS: tuple[tuple[int, int | None], ...] = ((30, None), (100, None), (300, None), (1000, None))
 """Width and narrowness of the beams that come before the search for the optimum, while they are short."""
 END_BEAMS = ((100, 1), (1000, 1), (100, 2), (1000, 2), (100, 3), *BEAMS)
 """The same for the end: whoever decodes longest comes first in most good schedules."""
-SHARE, LARGE_SHARE, END_SHARE = 0.5, 0.8, 0.2
+SHARE, LARGE_SHARE, END_SHARE = 0.5, 0.85, 0.2
 """Shares of the time left for the relaxation, beams included: of means over few requests, over more, and of makespans,
 where CP-SAT finds and proves more."""
 SMALL = 6
