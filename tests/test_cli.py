@@ -284,3 +284,10 @@ def test_a_full_disk_is_no_answer(given: list[str]) -> None:
         )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr == "Error: stdout: cannot be written: No space left on device\n"
+
+
+def test_an_empty_name_is_no_directory() -> None:
+    outcome = chunkfront("solve", "")
+    assert outcome.code == 2
+    assert "expected a file or a bundled instance" in outcome.err
+    assert "got ''" in outcome.err

@@ -149,3 +149,9 @@ def test_a_plan_that_waits_with_first_tokens_is_sooner_done_than_any_policy(wind
     shown = [amounts(instance, schedule) for schedule in schedules]
     assert max(each["max_tbt"] for each in shown) <= 35 * MS
     assert min(each["makespan"] for each in shown) < 0.95 * best.amounts["makespan"]
+
+
+def test_heuristics_stop_once_one_has_a_schedule_and_time_is_up() -> None:
+    known = Incumbents(problem_for(cheap_decodes(0)[0], 1))
+    known.add_heuristics(stop=lambda: True)
+    assert len(known.found) == 1
