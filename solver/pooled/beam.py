@@ -108,7 +108,7 @@ class Beam:
         done = np.array([int(mask).bit_count() for mask in relaxation.sets.masks])[choices.row]
         layers: Units = done + choices.arrived
         if relaxation.aim == LAST:
-            first = np.where(choices.event >= 0, relaxation.pool.decodes[np.maximum(choices.event, 0)] > 0, 0)
+            first = np.where(choices.event >= 0, relaxation.pool.decodes[choices.place] > 0, 0)
             left = States.of(pending.labels, relaxation.sets).left[choices.label]
             layers = layers + done - first - (left > choices.count[:, None]).sum(axis=1)
         return layers

@@ -45,19 +45,19 @@ def pooled(
     clock = clock.part(share * clock.left_s)
     for width, narrow in END_BEAMS if relaxations.aim == END else BEAMS:
         part = clock.part(BEAM_SHARE * clock.left_s)
-        best = _better(incumbents, relaxations.beam(_amount(best, name), width, part, narrow), name, limits)
+        best = _better(incumbents, relaxations.beam(_amount(best, name), width, part, narrow), name, limits, best)
         if part.elapsed_s > BEAM_SHARE * part.limit_s:  # a wider one would take longer than it may
             break
     for dearer in DEARER if relaxations.context_ps * CONTEXTS > relaxations.pool.rate else ():
         rough = Relaxer(relaxations.problem, name, relaxations.gap_us, dearer=dearer)
         for width, narrow in END_BEAMS[:2] if relaxations.aim == END else BEAMS[1:3]:
             part = clock.part(BEAM_SHARE * clock.left_s)
-            best = _better(incumbents, rough.beam(None, width, part, narrow), name, limits)
+            best = _better(incumbents, rough.beam(None, width, part, narrow), name, limits, best)
     relaxations.take_apart(clock)
     bound, decided, first = 0, False, dict[int, int]()
     for exact in (False, True):  # what is known after the fast search makes the exact one short
         relaxed = relaxations.solve(_amount(best, name), clock, exact=exact)
-        best = _better(incumbents, relaxed.schedules, name, limits)
+        best = _better(incumbents, relaxed.schedules, name, limits, best)
         bound, decided = max(bound, relaxed.bound), decided or relaxed.decided
         first.update(relaxed.first_tokens)
         if not relaxed.decided or relaxations.aim == END or (best is not None and best.amounts[name] <= bound):
@@ -66,12 +66,11 @@ def pooled(
 
 
 def _better(
-    incumbents: Incumbents, schedules: Sequence[Schedule], name: str, limits: Mapping[str, int]
+    incumbents: Incumbents, schedules: Sequence[Schedule], name: str, limits: Mapping[str, int], best: Candidate | None
 ) -> Candidate | None:
-    """Return the best schedule known after adding some."""
-    for schedule in schedules:
-        incumbents.add(schedule)
-    return incumbents.best(name, limits)
+    """Return the best schedule known after adding some to those of which `best` was the best."""
+    added = [incumbents.add(schedule) for schedule in schedules]
+    return incumbents.best(name, limits) if any(added) else best
 
 
 def _amount(known: Candidate | None, name: str) -> int | None:

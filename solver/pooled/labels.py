@@ -108,7 +108,7 @@ class Relaxation:
                     self.queue.put(label)
                 return False
             if not labels:
-                return self.queue.ceiling is None or bool(self.path)
+                return not self.queue.gave_up or bool(self.path)
             self._expand(labels)
 
     def _best(self, most: int, stop: Callable[[], bool]) -> tuple[list[Label], bool]:

@@ -45,8 +45,6 @@ class Splits:
     ----------
     masks, numbers, least
         As of `Late`.
-    units, works
-        Of the late ones: units, and ps of whole prefills.
     """
 
     def __init__(self, pool: Pool, sets: Sets, late: Sequence[Late]) -> None:
@@ -54,8 +52,6 @@ class Splits:
         self.masks = [0, *(each.mask for each in late)]
         self.numbers: Units = np.array([len(pool.arrivals), *(each.number for each in late)])
         self.least: Units = np.array([0, *(each.least for each in late)])
-        rows = sets.rows(self.masks)
-        self.units, self.works = sets.units[rows], sets.works[rows]
 
     def rows(self, row: Units, split: Units) -> Units:
         """Return the rows of sets joined by who is late."""

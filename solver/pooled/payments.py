@@ -34,7 +34,7 @@ class Payments:
         if self.aim == END:
             return paid
         due = self._due(states, choices)
-        pool, first, place = self.pool, choices.event >= 0, np.maximum(choices.event, 0)
+        pool, first, place = self.pool, choices.event >= 0, choices.place
         if self.aim == LAST:
             own = np.array([member.weight * member.own_ps for member in pool.members])
             paid = paid + np.where(first, own[place], 0)
@@ -55,7 +55,7 @@ class Payments:
             return choices.time - self.pool.slack_ps
         pool, sets, row, label = self.pool, self.sets, choices.row, choices.label
         left = np.maximum(states.left[label] - choices.count[:, None], 0)
-        entering = np.where(choices.event >= 0, (pool.decodes * pool.tokens)[np.maximum(choices.event, 0)], 0)
+        entering = np.where(choices.event >= 0, (pool.decodes * pool.tokens)[choices.place], 0)
         decoded = sets.charged[row] - (left * states.token[label]).sum(axis=1) - entering
         work = sets.works[row] + sets.partial[row, choices.units - sets.units[row]] + decoded
         processed = states.floor[label] + pool.base * (choices.count - choices.idle) + work

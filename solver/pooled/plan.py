@@ -48,9 +48,8 @@ class Plan:
 
     def schedule(self) -> Schedule | None:
         """Return the schedule at its earliest times under the gap limit, None where there is none."""
-        steps = list(pairwise(self.path))
-        for number, (before, label) in enumerate(steps):
-            self._follow(before, label, [after for _, after in steps[number:]])
+        for number, (before, label) in enumerate(pairwise(self.path), start=1):
+            self._follow(before, label, self.path[number:])
         everyone = len(self.pool.arrivals)
         while any(self.left.values()) or any(self.decodes.values()):
             if not self._iterate(self._unfinished, self.pool.total, everyone):

@@ -135,8 +135,9 @@ class Pool:
     def of(self, members: Iterable[Member]) -> Pool:
         """Return the relaxation of some of the members alone; without the others a schedule is none the slower."""
         part = copy(self)
-        for name in ("decodes", "tokens", "weights", "arrivals", "longest"):
-            vars(part).pop(name, None)
+        for name, value in vars(Pool).items():
+            if isinstance(value, cached_property):
+                vars(part).pop(name, None)
         part.members = tuple(members)
         part.total = sum(member.units for member in part.members)
         part._tables = {}

@@ -56,24 +56,20 @@ class Queue:
 
     Attributes
     ----------
-    ceiling
-        Estimates from which on things were given up, for want of memory; None where nothing was.
+    limit
+        Estimates from which on nothing is kept: the cutoff, or less where things were given up.
+    gave_up
+        Whether they were, for want of memory.
     stored
         Choices that are kept, and labels, each as so many as it weighs.
     """
 
     def __init__(self, cutoff: int | None) -> None:
-        self.cutoff = cutoff
-        self.ceiling: int | None = None
+        self.limit = cutoff
+        self.gave_up = False
         self.stored = 0
         self._heap: list[tuple[int, int, int, Label | Pending]] = []
         self._ties = count()
-
-    @property
-    def limit(self) -> int | None:
-        """Estimates from which on nothing is kept."""
-        known = [value for value in (self.cutoff, self.ceiling) if value is not None]
-        return min(known, default=None)
 
     @property
     def first(self) -> Label | Pending | None:
@@ -85,8 +81,10 @@ class Queue:
     @property
     def bound(self) -> int | None:
         """The least estimate of what is left, the limit at most; None where there is neither."""
-        known = [value for value in (self.limit, self._heap[0][0] if self._heap else None) if value is not None]
-        return min(known, default=None)
+        if not self._heap:
+            return self.limit
+        least = self._heap[0][0]
+        return least if self.limit is None else min(least, self.limit)
 
     def put(self, label: Label) -> None:
         """Add a label."""
@@ -119,12 +117,15 @@ class Queue:
 
     def _shed(self) -> None:
         """Give up the choices and labels with the worst estimates: the bound will not get there."""
-        kept = [item for _, _, _, item in self._heap]
-        estimates = [item.choices.estimate[item.next :] for item in kept if isinstance(item, Pending)]
-        self.ceiling = int(np.quantile(np.concatenate(estimates), KEPT))
+        estimates = [
+            np.full(LABEL, item.estimate) if isinstance(item, Label) else item.choices.estimate[item.next :]
+            for _, _, _, item in self._heap
+        ]
+        self.limit = ceiling = int(np.quantile(np.concatenate(estimates), KEPT))
+        self.gave_up = True
         self._heap = [
-            (least, order, tie, part) for least, order, tie, item in self._heap if least < self.ceiling
-            and (part := item if isinstance(item, Label) else item.below(self.ceiling)) is not None
+            (least, order, tie, part) for least, order, tie, item in self._heap if least < ceiling
+            and (part := item if isinstance(item, Label) else item.below(ceiling)) is not None
         ]
         heapify(self._heap)
         self.stored = sum(

@@ -54,7 +54,7 @@ class _Rest:
         enters = choices.event >= 0
 
         def with_entering(live: Units, members: Units) -> Units:
-            return np.concatenate([live, np.where(enters, members[np.maximum(choices.event, 0)], 0)[:, None]], axis=1)
+            return np.concatenate([live, np.where(enters, members[choices.place], 0)[:, None]], axis=1)
 
         left = np.maximum(states.left[choices.label] - choices.count[:, None], 0)
         self.left = with_entering(left, pool.decodes)

@@ -176,6 +176,11 @@ class Choices:
     paid: Units = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     estimate: Units = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
+    @property
+    def place(self) -> Units:
+        """The member of each first token, and just any where the event is none."""
+        return np.maximum(self.event, 0)
+
     def chosen(self, which: Units | Flags) -> Choices:
         """Return some of the choices."""
         return replace(self, **{
